@@ -1,0 +1,87 @@
+"""Small array helpers that every layer shares."""
+
+from __future__ import annotations
+
+import array_api_compat
+
+UNROLL = 16
+"""Up to this many slots a fleet's loops over slots are unrolled; beyond it compile time would explode."""
+
+COUNT_LIMIT = 2**31 - 1
+"""Counters stop here instead of turning negative."""
+
+
+def namespace(*arrays):
+    """The array-API namespace of `arrays`."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def library(xp):
+    """The array-API compatible form of a module such as `numpy` or `torch`."""
+    return namespace(xp.asarray(0.0))
+
+
+def cast(value, like):
+    """`value` as an array of `like`'s type: a float64 number beside a float32 state would break the carry."""
+    xp = namespace(like)
+    return xp.asarray(value, dtype=like.dtype, device=None if array_api_compat.is_jax_array(like) else like.device)
+
+
+def count(mask, axis=0):
+    """How many are True along `axis`, as an integer array."""
+    xp = namespace(mask)
+    return xp.sum(xp.astype(mask, xp.int32), axis=axis, dtype=xp.int32)
+
+
+def squares(a, axis=0):
+    """Sum of squares along `axis`."""
+    return namespace(a).sum(a * a, axis=axis)
+
+
+def usable(x):
+    """Whether all features of `x` (p, *streams) are finite and small enough to be squared and summed."""
+    xp = namespace(x)
+    return xp.all(xp.abs(x) <= reach(x.dtype, xp), axis=0)
+
+
+def reach(dtype, xp):
+    """The largest magnitude a feature may have: its square times 10⁶ samples still is a number."""
+    return 1e15 if xp.finfo(dtype).bits <= 32 else 1e140
+
+
+def far(dtype, xp):
+    """A squared distance beyond all real ones, and still with a finite, non-zero inverse."""
+    return 1e33 if xp.finfo(dtype).bits <= 32 else 1e290
+
+
+def advance(counter, by):
+    """`counter + by` for a boolean `by`, stopping at the largest integer."""
+    xp = namespace(counter)
+    return counter + xp.astype(by & (counter < COUNT_LIMIT), counter.dtype)
+
+
+def slots(like, axis_length):
+    """0, 1, … as a column that broadcasts against `(k, *streams)` arrays such as `like`."""
+    xp = namespace(like)
+    index = xp.arange(axis_length, dtype=xp.int32)
+    return xp.reshape(index, (axis_length,) + (1,) * (like.ndim - 1))
+
+
+def smallest(d):
+    """One-hot (boolean) of the smallest of `d` (k, *streams) along axis 0, the lowest slot on ties."""
+    xp = namespace(d)
+    k = d.shape[0]
+    if d.ndim == 1 or k > UNROLL:
+        return slots(d, k) == xp.argmin(d, axis=0)
+    hit = d == xp.min(d, axis=0)
+    taken, first = hit[0, ...], [hit[0, ...]]
+    for i in range(1, k):
+        first.append(hit[i, ...] & ~taken)
+        taken = taken | hit[i, ...]
+    return xp.stack(first)
+
+
+def position(onehot):
+    """The slot a boolean one-hot (k, *streams) points at; −1 where it is all False."""
+    xp = namespace(onehot)
+    return xp.sum(xp.where(onehot, slots(onehot, onehot.shape[0]) + 1, 0), axis=0, dtype=xp.int32) - 1

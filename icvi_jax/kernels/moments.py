@@ -1,0 +1,96 @@
+r"""Weighted moments with forgetting: mass, mean and mean squared distance from the mean.
+
+With weights :math:`w_j` and forgetting :math:`λ`, after n samples
+
+.. math:: M = Σ_j λ^{n-j} w_j, \quad m = Σ_j λ^{n-j} w_j x_j / M, \quad s = Σ_j λ^{n-j} w_j ‖x_j − m‖² / M.
+
+Dispersion about *any* centre v is read off, and needs no memory of where v has been:
+
+.. math:: C = Σ_j λ^{n-j} w_j ‖x_j − v‖² = M (s + ‖m − v‖²), \quad G = Σ_j λ^{n-j} w_j (x_j − v) = M (m − v).
+
+This is the recursion in C, G, M about a moving centre, solved for the part that does not move. Nothing is ever
+subtracted, so a centre that wanders off and comes back costs no digits, and ratios to M survive the underflow of a
+cluster nobody feeds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import namespace, squares
+
+
+class Moments(NamedTuple):
+    """Mass (k, *streams), mean (k, p, *streams), mean squared distance from the mean (k, *streams)."""
+
+    mass: object
+    mean: object
+    scatter: object
+
+
+def zeros(k, features, streams, xp, dtype):
+    """Moments of nothing, for `k` clusters."""
+    flat = xp.zeros((k, *streams), dtype=dtype)
+    return Moments(flat, xp.zeros((k, features, *streams), dtype=dtype), flat)
+
+
+def share(mass, fade, w):
+    """The new mass, and the share `b = w / (λM + w)` of it that a sample of weight `w` gets.
+
+    A mass that was ever positive stays so: below the smallest normal number it stops fading.
+    """
+    xp = namespace(mass)
+    floor = xp.asarray(float(xp.finfo(mass.dtype).smallest_normal), dtype=mass.dtype)
+    total = xp.maximum(fade * mass, xp.minimum(mass, floor)) + w
+    return total, w / xp.where(total > 0, total, xp.ones_like(total))
+
+
+def absorb(moments, x, w, fade):
+    """Fade the past by `fade` and take in the sample `x` (p, *streams) with the weights `w` (k, *streams)."""
+    xp = namespace(x)
+    mass, b = share(moments.mass, fade, w)
+    wide = b[:, None, ...]
+    e = x - moments.mean
+    mean = xp.where(wide == 1, x, moments.mean + wide * e)  # the first member exactly, not to rounding
+    scatter = moments.scatter + b * ((1 - b) * squares(e, 1) - moments.scatter)
+    return Moments(mass, mean, scatter)
+
+
+def combine(a, b):
+    """Moments of two sets of samples taken together."""
+    mass, share_b = share(a.mass, 1, b.mass)
+    e = b.mean - a.mean
+    spread = b.scatter + (1 - share_b) * squares(e, 1)
+    return Moments(mass, a.mean + share_b[:, None, ...] * e, a.scatter + share_b * (spread - a.scatter))
+
+
+def remove(moments, x, w):
+    """Moments without the sample `x` of the weights `w`: undoes `absorb` where nothing was forgotten since."""
+    xp = namespace(x)
+    left = moments.mass - w
+    gone = left <= 8 * xp.finfo(left.dtype).eps * moments.mass
+    r = xp.where(gone, xp.zeros_like(w), w / xp.where(gone, xp.ones_like(left), left))
+    e = x - moments.mean
+    scatter = moments.scatter + r * (moments.scatter - (1 + r) * squares(e, 1))
+    return Moments(
+        xp.where(gone, xp.zeros_like(left), left),
+        moments.mean - r[:, None, ...] * e,
+        xp.where(gone | (scatter < 0), xp.zeros_like(scatter), scatter),
+    )
+
+
+def about(moments, v):
+    """Mean squared distance of the members from the centres `v` (k, p, *streams): C/M; 0 for an empty cluster."""
+    xp = namespace(v)
+    return xp.where(moments.mass > 0, moments.scatter + squares(moments.mean - v, 1), xp.zeros_like(moments.mass))
+
+
+def batch(X, W, fades):
+    """The definition: moments of the samples X (n, p) with the weights W (n, k), each faded by `fades` (n,)."""
+    xp = namespace(X)
+    weights = W * fades[:, None]
+    mass = xp.sum(weights, axis=0)
+    safe = xp.where(mass > 0, mass, xp.ones_like(mass))
+    mean = (weights.T @ X) / safe[:, None]
+    e = X[:, None, :] - mean
+    return Moments(mass, mean, xp.sum(weights * squares(e, 2), axis=0) / safe)

@@ -1,0 +1,79 @@
+"""Configuration as frozen dataclasses that JAX sees as pytrees: numbers are leaves, sizes and names are static."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar, dataclass_transform
+
+import jax
+
+T = TypeVar("T")
+
+
+def static(default: object = dataclasses.MISSING) -> dataclasses.Field:
+    """A configuration field that belongs to the structure: changing it recompiles."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+def derived() -> dataclasses.Field:
+    """A leaf that `__post_init__` works out from the others."""
+    return dataclasses.field(init=False, repr=False, compare=False, default=None)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(static, derived))
+def spec(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen keyword-only dataclass and register it as a pytree.
+
+    Fields made with `static` are part of the tree's structure; all others are children, so that a new number does not
+    recompile and one can `vmap` or differentiate over it. Validation in `__post_init__` runs where a person builds the
+    object and never when JAX rebuilds it from tracers.
+    """
+    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    fields = dataclasses.fields(cls)
+    data = tuple(f.name for f in fields if not f.metadata.get("static"))
+    meta = tuple(f.name for f in fields if f.metadata.get("static"))
+
+    def flatten_with_keys(obj):
+        children = tuple((jax.tree_util.GetAttrKey(name), getattr(obj, name)) for name in data)
+        return children, tuple(getattr(obj, name) for name in meta)
+
+    def flatten(obj):
+        return tuple(getattr(obj, name) for name in data), tuple(getattr(obj, name) for name in meta)
+
+    def unflatten(aux, children):
+        obj = object.__new__(cls)
+        for name, value in (*zip(data, children), *zip(meta, aux)):
+            object.__setattr__(obj, name, value)
+        return obj
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
+
+
+def settle(obj: object, **values: object) -> None:
+    """Set fields of a frozen object while it is being built."""
+    for name, value in values.items():
+        object.__setattr__(obj, name, value)
+
+
+def one_of(owner: str, field: str, value: str, choices: tuple[str, ...]) -> None:
+    """Complain unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{owner}({field}={value!r}): choose one of {', '.join(map(repr, choices))}")
+
+
+def whole(owner: str, field: str, value: int, least: int = 1) -> None:
+    """Complain unless `value` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{owner}({field}={value!r}): needs a whole number of at least {least}")
+
+
+def number(owner: str, field: str, value: float, ok: bool, wanted: str) -> None:
+    """Complain unless `ok`; `wanted` says in words what would have been."""
+    if not ok:
+        raise ValueError(f"{owner}({field}={value!r}): needs {wanted}")
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a plain number: tracers and arrays are left to whoever made them."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

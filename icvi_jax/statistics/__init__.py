@@ -1,0 +1,10 @@
+"""Statistics: the recursive part of a panel, one file each. An index is a read-out of these."""
+
+from icvi_jax.statistics.base import Recording, Statistic, Step, closure, pick
+from icvi_jax.statistics.count import Count
+from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.statistics.overall import Overall
+from icvi_jax.statistics.separation import Separation
+from icvi_jax.statistics.stats import Stats
+
+__all__ = ["Count", "Dispersion", "Overall", "Recording", "Separation", "Statistic", "Stats", "Step", "closure", "pick"]

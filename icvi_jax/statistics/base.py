@@ -1,0 +1,120 @@
+"""What a statistic is: everything recursive in a panel, updated once a sample however many indices read it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from icvi_jax.kernels.arrays import namespace
+from icvi_jax.types import Array, Namespace, Prototypes
+
+
+class Step(NamedTuple):
+    """One sample as statistics see it.
+
+    Attributes
+    ----------
+    x : (p, *streams), the sample; anything finite where it is missing.
+    u : (k, *streams), memberships; 0 in inactive slots and where the sample is missing.
+    w : (k, *streams), the weights u^m.
+    fade : (*streams), what the past is multiplied by: λ^Δt; 1 where the sample is missing.
+    seen : (*streams), boolean.
+    after : the prototypes after the sample.
+    """
+
+    x: Array
+    u: Array
+    w: Array
+    fade: Array
+    seen: Array
+    after: Prototypes
+
+
+class Recording(NamedTuple):
+    """A whole stream at once, for batch definitions: missing samples are already left out.
+
+    Attributes
+    ----------
+    x, u, w : (n, p), (n, k), (n, k): samples, memberships and weights, 0 before the last birth of a slot.
+    fades : (n,), the weight λ^(n−j) that is left of each sample.
+    centers, active : (n, k, p) and (n, k), the path of the prototypes.
+    """
+
+    x: Array
+    u: Array
+    w: Array
+    fades: Array
+    centers: Array
+    active: Array
+
+
+class Statistic:
+    """A pair of pure functions, `init` and `update`, and the `batch` definition that they must agree with.
+
+    Subclasses are never instantiated. A state is a named tuple of arrays with streams trailing. `name` is the field of
+    `Stats` under which indices find it, `needs` the statistics whose states `update` or `view` reads besides its own.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[type[Statistic], ...]] = ()
+
+    @staticmethod
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object):
+        """The state before any sample."""
+        raise TypeError("a statistic defines init")
+
+    @staticmethod
+    def update(old: dict, step: Step):
+        """The state after one more sample; `old` maps names to the states before it."""
+        raise TypeError("a statistic defines update")
+
+    @staticmethod
+    def batch(recording: Recording):
+        """The state after a whole recording, from the definition."""
+        raise TypeError("a statistic defines batch")
+
+    @staticmethod
+    def begin(old: dict, prototypes: Prototypes, mass: Array):
+        """The state at the start of evaluation with `warmup="paper"`; by default the past goes on."""
+        return None
+
+    @staticmethod
+    def shift(state, by: Array):
+        """The state after all coordinates grew by `by` (p, *streams); by default it holds no coordinates."""
+        return state
+
+    @staticmethod
+    def combine(a: dict, b: dict):
+        """The state of two shards taken together; `a` and `b` map names to states."""
+        raise TypeError("a statistic defines combine")
+
+    @staticmethod
+    def remove(old: dict, step: Step):
+        """The state without a sample that was taken in before; exact where nothing is forgotten."""
+        raise TypeError("a statistic defines remove")
+
+    @staticmethod
+    def merge(old: dict, i: int, j: int):
+        """The state after slot `j` was merged into slot `i`; by default slots play no part in it."""
+        return None
+
+    @staticmethod
+    def view(stats, state):
+        """What indices read; by default the state itself."""
+        return state
+
+
+def closure(statistics: tuple[type[Statistic], ...]) -> tuple[type[Statistic], ...]:
+    """`statistics` with all that they need, each once, in a fixed order of names."""
+    found: dict[str, type[Statistic]] = {}
+    queue = list(statistics)
+    while queue:
+        part = queue.pop()
+        if part.name not in found:
+            found[part.name] = part
+            queue.extend(part.needs)
+    return tuple(found[name] for name in sorted(found))
+
+
+def pick(condition: Array, yes, no):
+    """`where` over the fields of two states; `condition` is (*streams)."""
+    return type(yes)(*(namespace(a).where(condition, a, b) for a, b in zip(yes, no)))

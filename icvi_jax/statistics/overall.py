@@ -1,0 +1,52 @@
+r"""Overall: faded mean μ and scatter S0 of all samples, whatever cluster they joined."""
+
+from __future__ import annotations
+
+from icvi_jax.kernels import moments
+from icvi_jax.kernels.arrays import namespace
+from icvi_jax.statistics.base import Statistic
+
+
+class Overall(Statistic):
+    """Mass ω, mean μ and scatter S0/ω of all samples seen, as the moments of one cluster that takes everything."""
+
+    name = "overall"
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return moments.zeros(1, features, streams, xp, dtype)
+
+    @staticmethod
+    def update(old, step):
+        seen = namespace(step.x).astype(step.seen, step.x.dtype)
+        return moments.absorb(old["overall"], step.x, seen[None, ...], step.fade)
+
+    @staticmethod
+    def batch(recording):
+        one = namespace(recording.x).ones_like(recording.x[:, :1])
+        return moments.batch(recording.x, one, recording.fades)
+
+    @staticmethod
+    def shift(state, by):
+        return state._replace(mean=state.mean + by)
+
+    @staticmethod
+    def combine(a, b):
+        return moments.combine(a["overall"], b["overall"])
+
+    @staticmethod
+    def remove(old, step):
+        seen = namespace(step.x).astype(step.seen, step.x.dtype)
+        return moments.remove(old["overall"], step.x, seen[None, ...])
+
+    @staticmethod
+    def view(stats, state):
+        return OverallView(state)
+
+
+class OverallView:
+    """What indices read: `mean` μ (p, *streams) and `scatter` S0 (*streams)."""
+
+    def __init__(self, state):
+        self.mean = state.mean[0, ...]
+        self.scatter = (state.mass * state.scatter)[0, ...]

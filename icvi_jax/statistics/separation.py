@@ -1,0 +1,88 @@
+r"""Separation: how far apart the centres are.      h = min_{i≠j} ‖v_i − v_j‖²
+
+The distances themselves are read off the centres. What is recursive is the reach of a lone cluster, which stands in for
+h while there is only one: h ← max(h, ‖v_1 − x‖²) at every sample seen while k = 1.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import count, namespace, squares
+from icvi_jax.kernels.pairs import Pairs
+from icvi_jax.statistics.base import Statistic
+from icvi_jax.types import Array
+
+
+class SeparationState(NamedTuple):
+    """The largest squared distance from a lone centre to a sample so far, not faded."""
+
+    reach: Array
+
+
+class Separation(Statistic):
+    """Squared distances between active centres, and the reach of a lone one."""
+
+    name = "separation"
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return SeparationState(xp.zeros(streams, dtype=dtype))
+
+    @staticmethod
+    def update(old, step):
+        xp = namespace(step.x)
+        (reach,) = old["separation"]
+        alone = step.after.active & (count(step.after.active) == 1) & step.seen
+        d = squares(step.x - step.after.centers, 1)
+        return SeparationState(xp.maximum(reach, xp.max(xp.where(alone, d, 0 * d), axis=0)))
+
+    @staticmethod
+    def batch(recording):
+        xp = namespace(recording.x)
+        alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
+        d = squares(recording.x[:, None, :] - recording.centers, 2)
+        return SeparationState(xp.max(xp.where(alone, d, xp.zeros_like(d))))
+
+    @staticmethod
+    def begin(old, prototypes, mass):
+        return SeparationState(0 * old["separation"].reach)
+
+    @staticmethod
+    def combine(a, b):
+        return SeparationState(namespace(a["separation"].reach).maximum(a["separation"].reach, b["separation"].reach))
+
+    @staticmethod
+    def remove(old, step):
+        return old["separation"]  # a maximum cannot be undone; it matters only at k = 1
+
+    @staticmethod
+    def view(stats, state):
+        return SeparationView(stats, state)
+
+
+class SeparationView:
+    """What indices read of a separation.
+
+    Attributes
+    ----------
+    pairs : `Pairs` of the active slots.
+    distances : D_ij = ‖v_i − v_j‖² as terms of `pairs`; beyond all real ones for pairs not both active.
+    smallest : h; the reach of a lone cluster.
+    """
+
+    def __init__(self, stats, state):
+        self._stats, self._reach = stats, state.reach
+        self.pairs = Pairs(stats.active)
+
+    @cached_property
+    def distances(self):
+        return self.pairs.distances(self._stats.centers)
+
+    @cached_property
+    def smallest(self):
+        if self.pairs.k == 1:
+            return self._reach
+        xp = namespace(self._reach)
+        return xp.where(self._stats.k > 1, self.pairs.least(self.distances), self._reach)

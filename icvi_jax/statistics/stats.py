@@ -1,0 +1,70 @@
+"""The statistics of a panel as its indices see them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from icvi_jax.kernels.arrays import count, namespace, squares
+
+
+class Stats:
+    """Views of all statistics at one moment; each is worked out once, however many indices ask.
+
+    Attributes
+    ----------
+    centers, active : the prototypes.
+    k : number of active slots, as a float.
+    samples : N, the number of samples seen, as a float.
+    n : ω, the faded number of samples.
+    dispersion, separation, … : the views of the statistics on the panel, by their names.
+    """
+
+    def __init__(self, parts, states, prototypes):
+        self._parts = {part.name: part for part in parts}
+        self._states = states
+        self._views = {}
+        self.centers, self.active = prototypes
+
+    def __getattr__(self, name):
+        if name.startswith("_") or name not in self._parts:
+            raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
+        if name not in self._views:
+            self._views[name] = self._parts[name].view(self, self._states[name])
+        return self._views[name]
+
+    @cached_property
+    def xp(self):
+        return namespace(self.centers)
+
+    @cached_property
+    def k(self):
+        return self.xp.astype(count(self.active), self.centers.dtype)
+
+    @cached_property
+    def samples(self):
+        return self.xp.astype(self._states["count"].samples, self.centers.dtype)
+
+    @cached_property
+    def n(self):
+        return self._states["count"].weight
+
+    @cached_property
+    def singletons(self):
+        """Whether there are two clusters or more and no more samples than clusters: nothing to judge yet."""
+        return (self.k > 1) & (self.samples <= self.k)
+
+    @cached_property
+    def hub(self):
+        """The plain mean v̄ of the active centres: (p, *streams)."""
+        return self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, self.xp.ones_like(self.k))
+
+    @cached_property
+    def from_hub(self):
+        """Squared distances ‖v_i − v̄‖² of the centres from their mean: (k, *streams), 0 in inactive slots."""
+        d = squares(self.centers - self.hub, 1)
+        return self.xp.where(self.active, d, 0 * d)
+
+    def over_slots(self, a):
+        """Sum of `a` (k, …, *streams) over the active slots."""
+        mask = self.active if a.ndim == self.active.ndim else self.active[:, None, ...]
+        return self.xp.sum(self.xp.where(mask, a, self.xp.zeros_like(a)), axis=0)
