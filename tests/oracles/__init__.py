@@ -1,0 +1,1 @@
+"""Slow, plain NumPy recomputations of what the package promises, written from the definitions alone."""
