@@ -39,6 +39,10 @@ class Index:
         """What `value` becomes when all samples and centres are multiplied by `by`; unchanged unless overridden."""
         return value
 
+    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
+        """Warnings for a person who asks for this index with this memory and this many slots."""
+        return ()
+
 
 def divide(a: Array, b: Array, otherwise: float) -> Array:
     """a / b, and `otherwise` where b is not positive; gradients stay finite."""

@@ -1,0 +1,16 @@
+"""Live validation of stream clustering: incremental cluster validity indices for one stream or a fleet, on JAX."""
+
+from icvi_jax import evaluation, indices, streams
+from icvi_jax.clusterers import SequentialKMeans
+from icvi_jax.drive.batch import batch
+from icvi_jax.drive.fleet import run_fleet
+from icvi_jax.drive.run import Run, run
+from icvi_jax.drive.validate import validate
+from icvi_jax.explain import explain
+from icvi_jax.indices import DaviesBouldin, XieBeni
+from icvi_jax.panel import Panel, PanelState, forgetting_of
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.standardize import Standardize
+from icvi_jax.types import Alarm, Event, Prototypes, Reading
+
+__version__ = "0.1.0"

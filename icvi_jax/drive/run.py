@@ -1,0 +1,64 @@
+"""Run: a pipeline over one recorded stream."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from icvi_jax.drive import engine
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Reading
+
+
+class Run(NamedTuple):
+    """What a run leaves: the final state, and the readings stacked over time.
+
+    Attributes
+    ----------
+    state : go on from it with `run(pipe, more, state=run.state)`.
+    readings : a `Reading` of arrays that lead with (T,), or (N, T) for a fleet; None in fields that were not kept.
+    """
+
+    state: PipelineState
+    readings: Reading
+
+
+def run(
+    pipe: Pipeline,
+    X: Array,
+    state: PipelineState | None = None,
+    keep: tuple[str, ...] = engine.FIELDS,
+    backend: str = "jax",
+    elapsed: Array | None = None,
+) -> Run:
+    """Scan one recorded stream.
+
+    Parameters
+    ----------
+    pipe : the pipeline.
+    X : (T, p), the samples. Rows that are not finite are missing.
+    state : go on from this state; it is not consumed. None: from the first sample, warm-up included.
+    keep : fields of the reading to stack; the others are None.
+    backend : "jax" (compiled), "numpy" or "torch" (a plain loop).
+    elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=icvi.Panel(indices=(icvi.DaviesBouldin(),)))
+    >>> icvi.run(pipe, icvi.streams.s3(seed=0).x).readings.values["db"].shape
+    (2000,)
+    """
+    xp, X = engine.backend_arrays(backend, X)
+    keep = engine.check_keep("run", keep)
+    engine.check_samples("run", pipe, X, state, "T, p")
+    if elapsed is not None:
+        elapsed = xp.asarray(np.asarray(elapsed), dtype=X.dtype)
+        if elapsed.shape != X.shape[:1]:
+            raise ValueError(f"run(elapsed=…): needs one number a sample, ({X.shape[0]},), got {tuple(elapsed.shape)}")
+    if state is None:
+        state = pipe.init(X.shape[1], xp=xp, dtype=X.dtype)
+    if backend == "jax":
+        return Run(*engine.scan(pipe, state, X, elapsed, keep))
+    return Run(*engine.loop(pipe, state, X, elapsed, keep, xp))

@@ -1,0 +1,121 @@
+"""Validate: the indices along somebody else's clustering."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from icvi_jax.panel import Panel
+from icvi_jax.types import Array
+
+
+def validate(
+    panel: Panel,
+    X: Array,
+    labels: Array | None = None,
+    memberships: Array | None = None,
+    centers: Array | None = None,
+    active: Array | None = None,
+    elapsed: Array | None = None,
+) -> dict[str, Array]:
+    """Index values after every sample of a recorded clustering.
+
+    Give either `labels`, or `memberships` and `centers`.
+
+    Parameters
+    ----------
+    panel : the indices.
+    X : (T, p), samples; rows that are not finite are missing.
+    labels : (T,), crisp integer labels of any values; −1 is noise. Centres are the running means of the members.
+    memberships : (T, k), memberships of each sample; all zero is noise.
+    centers : (T, k, p), the centres after each sample; (k, p) if they never move.
+    active : (T, k), the slots in use after each sample; all by default.
+    elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
+
+    Returns
+    -------
+    Values by index name, each (T,).
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> values = icvi.validate(icvi.Panel(indices=(icvi.XieBeni(),)), [[0.0], [4.0], [1.0], [5.0]], labels=[7, 9, 7, 9])
+    >>> print(np.round(values["xb"], 4))
+    [   inf    nan 0.0136 0.0156]
+    """
+    X = jnp.asarray(X)
+    X = X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(jnp.result_type(float))
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
+    if (labels is None) == (memberships is None):
+        raise ValueError("validate: give either labels=, or memberships= and centers=")
+    elapsed = None if elapsed is None else _column("elapsed", jnp.asarray(elapsed, X.dtype), X)
+    if labels is not None:
+        slots, k = slots_of(labels, len(X))
+        return _labelled(panel, X, jnp.asarray(slots), elapsed, k)
+    U, V, A = recorded("validate", X, memberships, centers, active)
+    return _recorded(panel, X, U, V, A, elapsed)
+
+
+def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
+    """Slots 0, 1, … of integer labels in order of their values (−1 stays −1), and how many there are."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) != samples:
+        raise ValueError(f"validate(labels=…): needs one label a sample, ({samples},), got shape {labels.shape}")
+    if not np.issubdtype(labels.dtype, np.integer):
+        if not np.issubdtype(labels.dtype, np.floating) or not np.all(labels == np.round(labels)):
+            raise ValueError(f"validate(labels=…): labels are whole numbers, −1 for noise; got {labels.dtype}")
+        labels = labels.astype(np.int64)
+    known = np.unique(labels[labels != -1])
+    slots = np.searchsorted(known, labels)
+    return np.where(labels == -1, -1, slots).astype(np.int32), max(len(known), 1)
+
+
+def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array, Array, Array]:
+    """Memberships (T, k), centres (T, k, p) and active slots (T, k) as arrays that fit X, or an error."""
+    U = _column("memberships", jnp.asarray(memberships, X.dtype), X, caller)
+    if U.ndim != 2 or centers is None:
+        raise ValueError(f"{caller}: memberships need the axes (T, k) and come with centers=; got shape {U.shape}")
+    T, k, p = len(X), U.shape[1], X.shape[1]
+    V = jnp.asarray(centers, X.dtype)
+    if V.shape not in ((k, p), (T, k, p)):
+        raise ValueError(f"{caller}(centers=…): needs shape {(k, p)} or {(T, k, p)}, got {V.shape}")
+    A = jnp.ones((T, k), bool) if active is None else jnp.asarray(active, bool)
+    if A.shape not in ((k,), (T, k)):
+        raise ValueError(f"{caller}(active=…): needs shape {(k,)} or {(T, k)}, got {A.shape}")
+    return U, jnp.broadcast_to(V, (T, k, p)), jnp.broadcast_to(A, (T, k))
+
+
+def _column(field, a, X, caller="validate"):
+    if a.ndim == 0 or len(a) != len(X):
+        raise ValueError(f"{caller}({field}=…): X has {len(X)} samples, {field} {a.shape[0] if a.ndim else 'none'}")
+    return a
+
+
+@jax.jit
+def _recorded(panel, X, U, V, A, elapsed):
+    def body(state, inputs):
+        return panel.step(state, *inputs)
+
+    start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
+    return jax.lax.scan(body, start, (X, U, V, A, elapsed))[1]
+
+
+@jax.jit(static_argnames="k")
+def _labelled(panel, X, slots, elapsed, k):
+    origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]  # running means lose no digits near the data
+
+    def body(carry, inputs):
+        state, means, counts = carry
+        x, slot, gap = inputs
+        u = (jnp.arange(k) == slot).astype(X.dtype)
+        seen = jnp.all(jnp.isfinite(x))
+        counts = counts + (u * seen).astype(counts.dtype)
+        e = jnp.where(seen, x - origin, 0) - means
+        means = means + jnp.where(seen, (u / jnp.maximum(counts, 1))[:, None] * e, 0)
+        state, values = panel.step(state, x - origin, u, means, counts > 0, gap)
+        return (state, means, counts), values
+
+    start = panel.init(k, X.shape[1], dtype=X.dtype), jnp.zeros((k, X.shape[1]), X.dtype), jnp.zeros(k, jnp.int32)
+    return jax.lax.scan(body, start, (X, slots, elapsed))[1]

@@ -1,0 +1,58 @@
+"""Davies–Bouldin: each cluster's likeness to its most like neighbour.      DB = 1/k Σ_i max_j (L_i + L_j) / D_ij"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Index, divide
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class DaviesBouldin(Index):
+    """Mean over clusters of the worst ratio of spread to distance; small is good.
+
+    .. math:: DB = \\frac1k Σ_i \\max_{j≠i} \\frac{L_i + L_j}{‖v_i − v_j‖²}, \\quad
+              L_i = C_i/M_i \\;(λ = 1), \\quad C_i/\\max(1, M_i) \\;(λ < 1)
+
+    This is Araki's squared form, the paper's. k = 1: L_1 / h, with h as in `XieBeni`. Coincident centres: +inf.
+
+    Parameters
+    ----------
+    root : Davies and Bouldin's own form with p = q = 2: (√L_i + √L_j) / √D_ij.
+
+    References
+    ----------
+    Davies, D. L. and Bouldin, D. W. (1979). A cluster separation measure.
+    """
+
+    name: str = static("db")
+    root: bool = static(False)
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def value(self, stats, forgetting):
+        xp = stats.xp
+        mass, pairs = stats.dispersion.mass, stats.separation.pairs
+        one = xp.ones_like(mass)
+        L = stats.dispersion.level * xp.where(forgetting < 1, xp.minimum(mass, one), one)
+        h = stats.separation.smallest
+        if self.root:
+            L, h = _root(xp, L), _root(xp, h)
+        alone = divide(stats.over_slots(L), h, xp.inf)
+        if pairs.k == 1:
+            return alone
+        inverse = [1 / xp.where(d > 0, d, xp.ones_like(d)) for d in self._lengths(xp, stats.separation.distances)]
+        spread = pairs.each(lambda a, b: a + b, L)
+        worst = pairs.row_most([s * r for s, r in zip(spread, inverse)])
+        many = divide(stats.over_slots(worst), xp.where(h > 0, stats.k, xp.zeros_like(h)), xp.inf)
+        return xp.where(stats.k > 1, many, alone)
+
+    def _lengths(self, xp, distances):
+        return [_root(xp, d) for d in distances] if self.root else distances
+
+
+def _root(xp, a):
+    """Square root with a finite gradient at 0."""
+    return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, xp.ones_like(a))), xp.zeros_like(a))

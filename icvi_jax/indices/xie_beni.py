@@ -1,0 +1,47 @@
+"""Xie–Beni: mean dispersion over the smallest squared distance between centres.      XB = J / (N h)"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Index, divide
+from icvi_jax.spec import one_of, spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class XieBeni(Index):
+    """Compactness over separation; small is good.
+
+    .. math:: XB = J / (N h), \\quad XB_λ = (1 − λ) J / h, \\quad J = Σ_i C_i, \\quad h = \\min_{i≠j} ‖v_i − v_j‖²
+
+    k = 1: h is the largest squared distance from the lone centre to a sample so far. Coincident centres, h = 0: +inf.
+
+    Parameters
+    ----------
+    normalizer : "paper" weighs J with 1 − λ where λ < 1, which does not tend to XB as λ → 1. "exact" divides by
+        ω = Σ λ^(n−j), which does: use it to differentiate, and with long memories.
+
+    References
+    ----------
+    Xie, X. L. and Beni, G. (1991). A validity measure for fuzzy clustering.
+    Moshtaghi, M., Bezdek, J. C., Erfani, S. M., Leckie, C. and Bailey, J. Online cluster validity indices for
+    streaming data.
+    """
+
+    name: str = static("xb")
+    normalizer: str = static("paper")
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def __post_init__(self):
+        one_of("XieBeni", "normalizer", self.normalizer, ("paper", "exact"))
+
+    def value(self, stats, forgetting):
+        xp = stats.xp
+        J, h = stats.dispersion.total, stats.separation.smallest
+        n = stats.n
+        if self.normalizer == "paper":
+            fades = forgetting < 1
+            n = xp.where(fades, 1 / xp.where(fades, 1 - forgetting, xp.ones_like(forgetting)), stats.samples)
+        return divide(J, n * h, xp.inf)

@@ -1,0 +1,242 @@
+"""Panel: several indices on one set of statistics, each statistic updated once a sample."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from icvi_jax.indices import Index
+from icvi_jax.kernels.arrays import advance, cast, library, namespace, usable
+from icvi_jax.spec import derived, is_number, number, settle, spec
+from icvi_jax.statistics import Count, Stats, Step, closure, pick
+from icvi_jax.types import Array, Event, Namespace, Prototypes
+
+
+class PanelState(NamedTuple):
+    """All that a panel remembers.
+
+    Attributes
+    ----------
+    anchor : (p, *streams), the first usable sample, subtracted from all coordinates.
+    missing : (*streams), samples that were not usable.
+    prototypes : centres (about the anchor) and active slots after the last sample.
+    statistics : states by name of the statistic.
+    """
+
+    anchor: Array
+    missing: Array
+    prototypes: Prototypes
+    statistics: dict[str, NamedTuple]
+
+
+@spec
+class Panel:
+    """Indices that watch one clusterer, with one memory.
+
+    Parameters
+    ----------
+    indices : the indices; their names must differ.
+    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later; 1 never forgets. Between 1 − 1e-5 and
+        1 single precision cannot tell 1 − λ, so that is an error. See `forgetting_of` for half-lives.
+    fuzzifier : m ≥ 1, the power of soft memberships; crisp ones do not feel it.
+    norm : a positive definite matrix A (p, p): indices measure distance by ‖x‖² = xᵀAx. The clusterer does not.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> float(values["xb"])  # mean squared distance 0.25 over squared separation 16
+    0.015625
+    """
+
+    indices: tuple[Index, ...]
+    forgetting: float = 1.0
+    fuzzifier: float = 2.0
+    norm: Array | None = None
+    factor: Array | None = derived()
+
+    def __post_init__(self):
+        settle(self, indices=tuple(self.indices))
+        names = [index.name for index in self.indices]
+        if not names:
+            raise ValueError("Panel(indices=()): name at least one index, such as icvi.XieBeni()")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"Panel(indices=…): two indices are named {name!r}; give one another name, name='…'")
+        lam, m = self.forgetting, self.fuzzifier
+        if is_number(lam):
+            number("Panel", "forgetting", lam, 0 < lam <= 1, "a number in (0, 1]; 1 never forgets")
+            wanted = "1, or at most 1 - 1e-5: float32 cannot tell 1 - forgetting beyond that"
+            number("Panel", "forgetting", lam, lam == 1 or 1 - lam >= 0.99e-5, wanted)
+        if is_number(m):
+            number("Panel", "fuzzifier", m, 1 <= m < float("inf"), "a number of at least 1")
+        if self.norm is not None:
+            settle(self, factor=_factor(self.norm))
+
+    @property
+    def statistics(self):
+        """The statistics the indices need, each once."""
+        return closure((Count, *(part for index in self.indices for part in index.needs)))
+
+    def init(self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PanelState:
+        """The state before any sample, for `k` slots; `dtype` defaults to the library's default float."""
+        xp, dtype, streams = layout(xp, dtype, streams)
+        return PanelState(
+            xp.zeros((features, *streams), dtype=dtype),
+            xp.zeros(streams, dtype=xp.int32),
+            Prototypes(xp.zeros((k, features, *streams), dtype=dtype), xp.zeros((k, *streams), dtype=xp.bool)),
+            self.start(k, features, streams, xp, dtype),
+        )
+
+    def start(self, k, features, streams, xp, dtype):
+        """The states of all statistics before any sample."""
+        if self.factor is not None and len(self.factor) != features:
+            raise ValueError(f"Panel(norm=…): the matrix is for {len(self.factor)} features, the stream has {features}")
+        return {part.name: part.init(k, features, streams, xp, dtype) for part in self.statistics}
+
+    def step(self, state: PanelState, x, u, centers, active=None, elapsed=None) -> tuple[PanelState, dict[str, Array]]:
+        """Take in one sample of anybody's clusterer.
+
+        Parameters
+        ----------
+        state : from `init` or the last step.
+        x : (p, *streams), the sample. Not finite: the sample is missing and nothing changes.
+        u : (k, *streams), memberships of this sample: one-hot, soft, or all zero (noise).
+        centers : (k, p, *streams), the centres after this sample.
+        active : (k, *streams), slots in use after this sample; all by default. A slot that becomes active starts from
+            nothing; one that becomes inactive is forgotten.
+        elapsed : time since the last sample, in units of which one fades by `forgetting`; 1 by default.
+
+        Returns
+        -------
+        state, and the values by index name, each (*streams).
+        """
+        xp = namespace(state.anchor)
+        dtype = state.anchor.dtype
+        x, u, centers = (xp.asarray(a, dtype=dtype) for a in (x, u, centers))
+        old = state.prototypes
+        _check_shapes(state, x, u, centers)
+        active = xp.ones_like(old.active) if active is None else xp.asarray(active, dtype=xp.bool)
+        shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
+        seen = usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
+        fresh = state.statistics["count"].samples == 0
+        anchor = xp.where(fresh & seen, x, state.anchor)
+        zero = xp.zeros_like(x)
+        after = Prototypes(
+            xp.where(seen, xp.where(active[:, None, ...], centers - anchor, zero), old.centers),
+            xp.where(seen, active, old.active),
+        )
+        event = Event(
+            x=xp.where(seen, x - anchor, zero), u=xp.where(seen & active, u, xp.zeros_like(u)), before=old, after=after,
+            seen=seen, ready=xp.ones_like(seen), label=None, k=None, outlier=None, overflow=None,
+        )  # fmt: skip
+        statistics = self.update(state.statistics, event, elapsed)
+        missing = advance(state.missing, ~seen)
+        return PanelState(anchor, missing, after, statistics), self.values(statistics, after, event.ready)
+
+    def update(self, statistics, event: Event, elapsed=None, crisp: bool = False):
+        """The statistics after one event, whose coordinates are already about the anchor."""
+        xp = namespace(event.x)
+        lam = cast(self.forgetting, event.x)
+        fade = lam if elapsed is None else lam ** cast(elapsed, event.x)
+        w = event.u if crisp else weights(event.u, cast(self.fuzzifier, event.x))
+        fade = xp.where(event.seen, fade, xp.ones_like(event.x[0, ...]))
+        step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, self._view(event.after))
+        if event.begin is not None:
+            before = self._view(event.before)
+            starts = {part.name: part.begin(statistics, before, event.begin_mass) for part in self.statistics}
+            statistics = {
+                name: old if starts[name] is None else pick(event.begin, starts[name], old)
+                for name, old in statistics.items()
+            }
+        return {part.name: part.update(statistics, step) for part in self.statistics}
+
+    def values(self, statistics, prototypes: Prototypes, ready: Array) -> dict[str, Array]:
+        """Read all indices; NaN where not `ready`, where no slot is active, and at nothing but singletons."""
+        stats = self.stats(statistics, prototypes)
+        xp = stats.xp
+        lam = cast(self.forgetting, stats.centers)
+        ready = ready & (stats.k > 0)
+        enough = ready & ~stats.singletons
+        values = {}
+        for index in self.indices:
+            value = index.value(stats, lam)
+            ok = enough if index.scattered else ready
+            values[index.name] = xp.where(ok, value, xp.full_like(value, xp.nan))
+        return values
+
+    def stats(self, statistics, prototypes: Prototypes) -> Stats:
+        """What indices see: views of the statistics at the given prototypes."""
+        return Stats(self.statistics, statistics, self._view(prototypes))
+
+    def seen_by(self, x):
+        """Coordinates (…, p, *streams) as the norm sees them: Lᵀx with A = LLᵀ."""
+        if self.factor is None:
+            return x
+        return _transform(self.factor, x)
+
+    def _view(self, prototypes):
+        if self.factor is None:
+            return prototypes
+        xp = namespace(prototypes.centers)
+        rows = [self.seen_by(prototypes.centers[i, ...]) for i in range(prototypes.centers.shape[0])]
+        return Prototypes(xp.stack(rows), prototypes.active)
+
+
+def weights(u, m):
+    """u^m, with finite gradients at u = 0."""
+    xp = namespace(u)
+    some = u > 0
+    return xp.where(some, xp.where(some, u, xp.ones_like(u)) ** m, xp.zeros_like(u))
+
+
+def layout(xp, dtype, streams):
+    """The array-API form of `xp`, its default float where `dtype` is None, and `streams` as a tuple."""
+    xp = library(xp)
+    streams = (streams,) if isinstance(streams, int) else tuple(streams)
+    return xp, xp.asarray(0.0).dtype if dtype is None else dtype, streams
+
+
+def forgetting_of(half_life: float) -> float:
+    """The forgetting factor with which a sample's weight is halved after `half_life` samples (or time units).
+
+    Examples
+    --------
+    >>> round(forgetting_of(half_life=7), 4)
+    0.9057
+    """
+    if is_number(half_life):
+        number("forgetting_of", "half_life", half_life, half_life > 0, "a positive number")
+    return 0.5 ** (1 / half_life)
+
+
+def _factor(norm):
+    a = np.asarray(jax.device_get(norm), dtype=float)
+    if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.T):
+        raise ValueError(f"Panel(norm=…): needs a symmetric matrix (p, p), got shape {a.shape}")
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        raise ValueError("Panel(norm=…): the matrix is not positive definite") from None
+
+
+def _transform(factor, x):
+    """Lᵀx for x (p, *streams), a row at a time."""
+    xp = namespace(x)
+    lower = cast(factor, x)
+    p = x.shape[0]
+    wide = (p,) + (1,) * (x.ndim - 1)
+    return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(p)])
+
+
+def _check_shapes(state, x, u, centers):
+    wanted = {"x": state.anchor.shape, "u": state.prototypes.active.shape, "centers": state.prototypes.centers.shape}
+    for (field, shape), got in zip(wanted.items(), (x, u, centers)):
+        if tuple(got.shape) != tuple(shape):
+            raise ValueError(f"Panel.step({field}=…): needs shape {tuple(shape)} like the state, got {tuple(got.shape)}")
