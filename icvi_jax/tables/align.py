@@ -1,0 +1,83 @@
+"""Readings of many nodes on one time axis, gaps and all."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import TableError, Times
+from .windows import means, seconds, slots
+
+MOST_CELLS = 400_000_000
+TOGETHER = 1.5  # clocks tick together if all times are at most this many times as many as the longest node's rows
+
+
+class Readings(NamedTuple):
+    """Rows in any order: the node's number, the time (or None), and the values of each row."""
+
+    node: NDArray[np.int64]
+    times: Times | None
+    x: NDArray[np.float64]
+
+
+def align(shown: str, rows: Readings, nodes: int, every: str = "") -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
+    """Put readings into an array (N, T, p), NaN where a node has none.
+
+    Nodes without times are aligned by counting their rows. Nodes with times share the times there are, if their clocks
+    tick together; otherwise windows of the usual interval between two readings of a node are taken. Several readings of
+    a node at one time are averaged, feature by feature.
+
+    Returns
+    -------
+    tuple
+        The array, the time of each step or None, and notes.
+
+    Examples
+    --------
+    >>> rows = Readings(np.array([0, 1, 0]), np.array([1.0, 2.0, 2.0]), np.array([[5.0], [6.0], [7.0]]))
+    >>> x, times, notes = align("a", rows, 2)
+    >>> x[:, :, 0].tolist(), times.tolist()
+    ([[5.0, 7.0], [nan, 6.0]], [1.0, 2.0])
+    """
+    notes: list[str] = []
+    length = seconds(every) if every else None
+    if rows.times is None:
+        if length is not None:
+            raise ValueError(f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)")
+        step, clock = _count(rows.node), None
+    else:
+        clock, step = np.unique(rows.times, return_inverse=True)
+        step = step.reshape(-1)
+        if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
+            length = _usual_interval(rows)
+            notes.append(f"the nodes' clocks do not tick together: means in windows of {length:g} s (choose with --every)")
+        if length is not None:
+            step, clock = slots(rows.times, length)
+    if every and length is None:
+        step = step // int(float(every))
+        clock = None if clock is None else clock[:: int(float(every))]
+    steps = int(step.max()) + 1 if clock is None else len(clock)
+    if nodes * steps * rows.x.shape[1] > MOST_CELLS:
+        raise TableError(shown, f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take windows with --every")
+    x = means(rows.x, rows.node * steps + step, nodes * steps).reshape(nodes, steps, rows.x.shape[1])
+    return x, clock, tuple(notes)
+
+
+def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number each node's rows from 0 in the order in which they come."""
+    order = np.argsort(node, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(node))[:-1]])
+    step = np.empty(len(node), np.int64)
+    step[order] = np.arange(len(node)) - starts[node[order]]
+    return step
+
+
+def _usual_interval(rows: Readings) -> float:
+    """Median time between two readings of one node, in seconds or in the file's unit."""
+    number = rows.times.astype("datetime64[us]").astype(np.int64) / 1e6 if rows.times.dtype.kind == "M" else rows.times
+    order = np.lexsort((number, rows.node))
+    gap, same = np.diff(number[order]), np.diff(rows.node[order]) == 0
+    gaps = gap[same & (gap > 0)]
+    return float(f"{np.median(gaps):.3g}") if gaps.size else 1.0

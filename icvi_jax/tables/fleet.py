@@ -1,0 +1,166 @@
+"""Many nodes out of one file or folder: long, wide, one file a node, or a saved array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from . import arrays
+from .align import Readings, align
+from .pick import Picked, from_epoch, numbers, pick, table, times
+from .read import located, open_sheet
+from .sheet import Column, Sheet
+from .sniff import kind
+from .table import Fleet, Table, TableError, check_samples
+from .wide import split_names
+
+NODE_NAMES = ("node", "node_id", "nodeid", "mote", "mote_id", "moteid", "station", "station_id", "device", "device_id",
+              "sensor", "sensor_id", "unit", "unit_id", "id", "name")
+VARIABLE_NAMES = ("variable", "quantity", "parameter", "metric", "measurement", "field")
+VALUE_NAMES = ("value", "reading", "measure", "val")
+
+
+def read_fleet(source: str | Path, columns: Sequence[str] = (), time: str = "", node: str = "", every: str = "") -> Fleet:
+    """Read a fleet in any of the shapes people keep one in.
+
+    A *long* table has a node column; with a variable and a value column besides, every row is one reading. A *wide* table
+    has a column ``node_variable`` for each reading, or one column a node. A *folder* has one file a node, named after it.
+    An *NPZ* file has an array ``(nodes, steps, features)``.
+
+    Parameters
+    ----------
+    source
+        File or folder; ``-`` is standard input.
+    columns
+        Names of the features; empty: all there are.
+    time
+        Name of the time column; empty: found as in `read`.
+    node
+        Name of the node column; empty: one whose name says so, such as ``node`` or ``station_id``.
+    every
+        Mean in windows of this length. Nodes whose clocks do not tick together need it; where it is empty and they do
+        not, windows of the usual interval are taken, and a note says so.
+
+    Raises
+    ------
+    TableError
+        In one line, with file, row and column.
+    """
+    if str(source) != "-" and Path(source).is_dir():
+        return _folder(Path(source), columns, time, every)
+    with located(source) as (path, shown):
+        what = kind(path, shown)
+        if what in ("npy", "npz"):
+            return _from_arrays(path, shown, what, columns, every)
+        sheet = open_sheet(path, shown, what)
+        named = sheet.find(node) if node else _named(sheet, NODE_NAMES)
+        return _long(sheet, named, columns, time, every) if named else _wide(sheet, columns, time, every)
+
+
+def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
+    """Find a column by one of the names people give it."""
+    known = {column.name.lower(): column for column in sheet.columns}
+    return next((known[name] for name in names if name in known), None)
+
+
+def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray]:
+    """Give the names in a column in the order in which they appear, and the number of each row's name."""
+    sql = f"CAST(c{column.position} AS VARCHAR)"
+    values, = sheet.fetch([column._replace(kind="text", sql=f"coalesce({sql}, '')")])
+    found, first, which = np.unique(values.astype(str), return_index=True, return_inverse=True)
+    if "" in found:
+        record = int(np.argmax(values.astype(str) == ""))
+        raise TableError(sheet.shown, "the name is missing", sheet.row(record), column.position + 1, column.name)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return tuple(found[order].tolist()), rank[which.reshape(-1)]
+
+
+def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str) -> Fleet:
+    """Read a table with a node column, and perhaps variable and value columns."""
+    nodes, which = _as_nodes(sheet, node)
+    variable, value = _named(sheet, VARIABLE_NAMES), _named(sheet, VALUE_NAMES)
+    if variable and value and variable.kind == "text":
+        picked = pick(sheet, [value.name], time, "", [node, variable])
+        features, row_feature = _as_nodes(sheet, variable)
+        flat = numbers(sheet, [value])[:, 0]
+        x = np.full((len(flat), len(features)), np.nan)
+        x[np.arange(len(flat)), row_feature] = flat
+        if columns:
+            absent = next((name for name in columns if name not in features), None)
+            if absent is not None:
+                raise TableError(sheet.shown, f"there is no such variable; the file has {', '.join(features[:20])}", 1, None, absent)
+            x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
+    else:
+        picked = pick(sheet, columns, time, "", [node])
+        x, features = numbers(sheet, picked.features), tuple(column.name for column in picked.features)
+    readings = Readings(which, times(sheet, picked.time) if picked.time else None, x)
+    return _fleet(sheet.shown, nodes, features, readings, picked, every)
+
+
+def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
+    """Read a table with a column for each node and variable."""
+    picked = pick(sheet, (), time, "")
+    nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
+    x = numbers(sheet, [picked.features[n] for n in place.reshape(-1)])
+    steps = len(x)
+    # As readings, so that windows and the order of time are one piece of code for all shapes.
+    stacked = x.reshape(steps, len(nodes), len(features)).transpose(1, 0, 2).reshape(-1, len(features))
+    axis = times(sheet, picked.time) if picked.time else None
+    readings = Readings(np.repeat(np.arange(len(nodes)), steps), None if axis is None else np.tile(axis, len(nodes)), stacked)
+    return _fleet(sheet.shown, nodes, features, readings, picked, every)
+
+
+def _fleet(shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str) -> Fleet:
+    """Put readings on one time axis."""
+    x, axis, notes = align(shown, readings, len(nodes), every)
+    return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
+
+
+def _folder(folder: Path, columns: Sequence[str], time: str, every: str) -> Fleet:
+    """Read one file a node; what has another extension than most, or a hidden name, is left alone."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if not files:
+        raise TableError(str(folder), "the folder has no file")
+    suffixes = [path.suffix.lower() for path in files]
+    usual = max(dict.fromkeys(suffixes), key=suffixes.count)
+    files = [path for path in files if path.suffix.lower() == usual]
+    parts: list[Table] = []
+    for path in files:
+        shown = f"{folder.name}/{path.name}"
+        part = table(open_sheet(path, shown, kind(path, shown)), columns or (parts[0].features if parts else ()), time)
+        if parts and (part.times is None) != (parts[0].times is None):
+            raise TableError(shown, f"{'no ' if part.times is None else 'a '}time column, unlike {files[0].name}", 1, 1)
+        parts.append(part)
+    which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
+    axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
+    readings = Readings(which, axis, np.concatenate([part.x for part in parts]))
+    picked = Picked([], None, None, list(dict.fromkeys(note for part in parts for note in part.notes))[:5])
+    found = _fleet(folder.name, tuple(path.stem for path in files), parts[0].features, readings, picked, every)
+    return found._replace(time_name=parts[0].time_name)
+
+
+def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str) -> Fleet:
+    """Read a saved array (N, T, p) with the names and times saved beside it."""
+    found = arrays.load_arrays(path, shown, what)
+    x = arrays.samples(found, shown, ndim=3)
+    names, axis, nodes = (arrays.companion(found, known, length) for known, length in
+                          ((arrays.FEATURES, x.shape[2]), (arrays.TIMES, x.shape[1]), (arrays.NODES, x.shape[0])))
+    features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[2] + 1))
+    if columns:
+        absent = next((name for name in columns if name not in features), None)
+        if absent is not None:
+            raise TableError(shown, f"there is no such feature; the file has {', '.join(features[:20])}", 1, None, absent)
+        x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
+    x = check_samples(shown, x, features)
+    clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
+    called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
+    notes: tuple[str, ...] = ()
+    if every:
+        readings = Readings(np.repeat(np.arange(len(x)), x.shape[1]), None if clock is None else np.tile(clock, len(x)),
+                            x.reshape(-1, x.shape[2]))
+        x, clock, notes = align(shown, readings, len(x), every)
+    return Fleet(shown, called, features, x, clock, axis[0] if axis else "", notes)

@@ -1,0 +1,80 @@
+"""Tables in memory: pandas, polars, Arrow and whatever else narwhals or the Arrow interface knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .pick import TIME_NAMES, from_epoch
+from .table import Table, TableError, check_samples, number_labels
+
+LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "duckdb", "narwhals", "ibis", "dask", "pyspark")
+
+
+def is_frame(data: object) -> bool:
+    """Whether `data` is a table of one of the libraries this knows; asks nobody to be installed or imported.
+
+    Examples
+    --------
+    >>> is_frame(np.zeros((3, 2)))
+    False
+    """
+    return type(data).__module__.partition(".")[0] in LIBRARIES and not isinstance(data, np.ndarray)
+
+
+def from_frame(data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table") -> Table:
+    """Read one stream off a table in memory.
+
+    Parameters
+    ----------
+    data
+        A pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
+    columns, time, label
+        As in `read`.
+    name
+        What to call it.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from_frame(polars.DataFrame({"a": [1.0, None], "b": [2, 3], "note": ["x", "y"]})).x.tolist()
+    [[1.0, 2.0], [nan, 3.0]]
+    """
+    import narwhals
+
+    frame = narwhals.from_native(data)
+    if isinstance(frame, narwhals.LazyFrame):
+        frame = frame.collect()
+    schema = frame.schema
+    for wanted in (*columns, *filter(None, (time, label))):
+        if wanted not in schema:
+            raise TableError(name, f"there is no such column; the table has {', '.join(map(repr, list(schema)[:20]))}", None, None, wanted)
+    dates = [key for key, kind in schema.items() if kind.is_temporal()]
+    numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
+    time = time or next(iter(dates), "") or next((key for key in numeric if key.lower() in TIME_NAMES and key not in columns), "")
+    label = label or next((key for key in schema if key.lower() == "label" and key not in columns), "")
+    features = tuple(columns) or tuple(key for key in numeric if key not in (time, label))
+    for key in features:
+        if key not in numeric:
+            raise TableError(name, f"a column of {schema[key]}, not of numbers", None, None, key)
+    if not features:
+        raise TableError(name, "no column of numbers")
+    x = np.column_stack([frame[key].cast(narwhals.Float64).to_numpy().astype(np.float64) for key in features])
+    axis = None
+    if time:
+        values = frame[time]
+        axis = from_epoch(_naive(values).to_numpy() if time in dates else values.cast(narwhals.Float64).to_numpy())
+    truth = number_labels(frame[label].to_numpy()) if label else None
+    out = [key for key in schema if key not in (*features, time, label)]
+    notes = (f"left out: {', '.join(map(repr, out))}",) if out and not columns else ()
+    return Table(name, features, check_samples(name, x, features), axis, time, truth, notes)
+
+
+def _naive(values: object) -> object:
+    """Take the zone off a series of times, in UTC, and make dates times."""
+    import narwhals
+
+    if isinstance(values.dtype, narwhals.Datetime) and values.dtype.time_zone:
+        return values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return values.cast(narwhals.Datetime("us"))

@@ -1,0 +1,100 @@
+"""One stream out of any file a person may have."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+
+from . import arrays, sheet
+from .pick import from_epoch, table
+from .sniff import kind
+from .table import Table, TableError, check_samples, number_labels
+
+
+def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:
+    """Read delimited text (also gzipped), Parquet, NPY or NPZ; ``-`` is standard input.
+
+    Parameters
+    ----------
+    source
+        Path of the file. What it is, its content tells, not its name.
+    columns
+        Names of the features; empty: all columns of numbers that are neither time nor label.
+    time
+        Name of the time column; empty: the first that holds dates, or numbers under a name such as ``time``.
+    label
+        Name of the column with the true mode; empty: one called ``label``, if there is.
+
+    Raises
+    ------
+    TableError
+        In one line, with file, row and column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "a.csv"
+    ...     _ = file.write_text("when,temp [°C],hum\\n2024-01-01 00:00,1,2\\n2024-01-01 00:10,3,\\n")
+    ...     found = read(file)
+    >>> found.features, found.x.tolist(), found.time_name
+    (('temp [°C]', 'hum'), [[1.0, 2.0], [3.0, nan]], 'when')
+    """
+    with located(source) as (path, shown):
+        what = kind(path, shown)
+        if what in ("npy", "npz"):
+            return _from_arrays(path, shown, what, columns)
+        return table(open_sheet(path, shown, what), columns, time, label)
+
+
+def open_sheet(path: Path, shown: str, what: str) -> sheet.Sheet:
+    """Open a file that has named columns."""
+    if what == "parquet":
+        return sheet.open_parquet(path, shown)
+    return sheet.open_text(path, shown, packed=what == "gzip")
+
+
+@contextmanager
+def located(source: str | Path) -> Iterator[tuple[Path, str]]:
+    """Give the file and what to call it; standard input is spooled, since its kind and its types take two looks."""
+    if str(source) == "-":
+        with TemporaryDirectory(prefix="icvi-") as folder:
+            spool = Path(folder) / "stdin"
+            with spool.open("wb") as file:
+                copyfileobj(sys.stdin.buffer, file)
+            yield spool, "standard input"
+        return
+    path = Path(source)
+    try:
+        if path.is_dir():
+            raise TableError(str(source), "a folder, where one file is wanted (see: icvi fleet)")
+        if not path.is_file():
+            raise TableError(str(source), "there is no such file")
+        path.open("rb").close()
+    except (OSError, ValueError) as error:
+        if isinstance(error, TableError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TableError(str(source), f"cannot be opened ({reason})") from None
+    yield path, path.name
+
+
+def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> Table:
+    """Read one stream off saved arrays."""
+    found = arrays.load_arrays(path, shown, what)
+    x = arrays.samples(found, shown, ndim=2)
+    names, times, truth = (arrays.companion(found, known, length) for known, length in
+                           ((arrays.FEATURES, x.shape[1]), (arrays.TIMES, len(x)), (arrays.LABELS, len(x))))
+    features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[1] + 1))
+    if columns:
+        for name in columns:
+            if name not in features:
+                raise TableError(shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name)
+        x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
+    axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
+    return Table(shown, features, check_samples(shown, x, features), axis, times[0] if times else "",
+                 number_labels(truth[1]) if truth else None)

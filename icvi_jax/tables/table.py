@@ -1,0 +1,127 @@
+"""What a reader hands on: samples with their names and times, and the one kind of error a person sees."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.datetime64] | NDArray[np.float64]
+"""A date and time for each sample, or a number in the file's own unit."""
+
+LARGEST = 1e15
+"""Beyond this a square no longer fits comfortably into float32, and no sensor measures it."""
+
+
+class TableError(ValueError):
+    """A file that cannot be read, in one line that names file, row and column.
+
+    Rows count as an editor or a spreadsheet does: the first line of the file is row 1.
+
+    Examples
+    --------
+    >>> str(TableError("a.csv", "'x' is not a number", row=3, column=2, name="temp"))
+    "a.csv: row 3, column 2 ('temp'): 'x' is not a number"
+    """
+
+    def __init__(self, file: str, what: str, row: int | None = None, column: int | None = None, name: str = ""):
+        where = [] if row is None else [f"row {row}"]
+        if column is not None:
+            where.append(f"column {column}" + (f" ({name!r})" if name else ""))
+        elif name:
+            where.append(f"column {name!r}")
+        super().__init__(f"{file}: {', '.join(where)}: {what}" if where else f"{file}: {what}")
+
+
+class Table(NamedTuple):
+    """One stream out of a file.
+
+    Attributes
+    ----------
+    name
+        What the stream is called: the file's name without its folder.
+    features
+        Name of each column of ``x``, units included, as the file has them.
+    x
+        Samples, ``(n, p)`` float64; NaN where nothing was measured.
+    times
+        ``(n,)``, or None: samples are counted.
+    time_name
+        Name of the time column; empty where there is none.
+    truth
+        What the label column says of each sample, ``(n,)`` integers numbered as they appear, or None.
+    notes
+        What the reader did that a person may want to know, a sentence each.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    x: NDArray[np.float64]
+    times: Times | None = None
+    time_name: str = ""
+    truth: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Fleet(NamedTuple):
+    """Many streams on one time axis.
+
+    Attributes
+    ----------
+    name
+        What the fleet is called.
+    nodes
+        Name of each stream.
+    features
+        Name of each variable.
+    x
+        Samples, ``(N, T, p)`` float64; NaN where a node has no reading.
+    times
+        ``(T,)``, or None: samples are counted.
+    time_name
+        Name of the time column; empty where there is none.
+    notes
+        What the reader did that a person may want to know, a sentence each.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    features: tuple[str, ...]
+    x: NDArray[np.float64]
+    times: Times | None = None
+    time_name: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) -> NDArray[np.float64]:
+    """Refuse samples nothing can be said about: none, all missing, or absurdly large; infinite ones become missing."""
+    x = np.asarray(x, np.float64)
+    if x.shape[-1] == 0:
+        raise TableError(file, "no column of numbers")
+    if x.size == 0:
+        raise TableError(file, "no row of readings")
+    with np.errstate(invalid="ignore"):
+        large = np.isfinite(x) & (np.abs(x) > LARGEST)
+    if large.any():
+        *row, column = map(int, np.argwhere(large)[0])
+        raise TableError(file, f"{x[(*row, column)]:.3g} is too large for a reading (at most {LARGEST:g})",
+                         row[-1] + 1, column + 1, features[column])
+    x = np.where(np.isfinite(x), x, np.nan)
+    empty = np.isnan(x).all(axis=tuple(range(x.ndim - 1)))
+    if empty.any():
+        column = int(np.argmax(empty))
+        raise TableError(file, "no reading in any row", 1, column + 1, features[column])
+    return x
+
+
+def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Number labels of any kind in the order in which they first appear.
+
+    Examples
+    --------
+    >>> number_labels(np.array(["b", "a", "b"])).tolist()
+    [0, 1, 0]
+    """
+    _, first, which = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[which.reshape(-1)]

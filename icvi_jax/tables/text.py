@@ -1,0 +1,133 @@
+"""CSV, TSV and other delimited text, through DuckDB: every bad line and value is named."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from .sniff import Layout, layout
+from .table import TableError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SAMPLE_LINES = 200
+
+
+def connect() -> DuckDBPyConnection:
+    """A DuckDB of our own that fetches nothing from anywhere and reads times without a zone as they stand."""
+    import duckdb
+
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    connection.execute("SET TimeZone='UTC'")
+    return connection
+
+
+def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bool = False) -> Layout:
+    """Read the file into the table ``raw``, all columns as text, and tell its layout.
+
+    Text first, types afterwards: DuckDB guesses types from a sample of the rows, and a guess must not decide whether a
+    bad value is an error or turns its column to text.
+    """
+    import duckdb
+
+    with _open(path, packed) as file:
+        lines = _first_lines(file, shown)
+    found = layout(lines, shown)
+    columns = {f"c{n}": "VARCHAR" for n in range(len(found.names))}
+    with unglobbed(path, ".csv.gz" if packed else ".csv") as safe:
+        try:
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
+                "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
+                "compression=$compression, max_line_size=1000000)",
+                {"path": str(safe), "delim": found.delimiter, "header": found.header, "skip": found.skip,
+                 "columns": columns, "compression": "gzip" if packed else "none"},
+            )
+        except duckdb.Error as error:
+            raise _explain(str(error), shown, found, path, packed) from None
+    return found
+
+
+def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
+    """Tell on which line of the file a record (from 0) starts; blank lines and quoted line ends shift it."""
+    with _open(path, packed) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+        for _ in range(found.skip):
+            next(text)
+        reader, before = csv.reader(text, delimiter=found.delimiter), 0
+        for row in reader:
+            if row or len(found.names) == 1:
+                if record + found.header == 0:
+                    return found.skip + before + 1
+                record -= 1
+            before = reader.line_num
+    return found.skip + before
+
+
+@contextmanager
+def unglobbed(path: Path, suffix: str) -> Iterator[Path]:
+    """Give a path that DuckDB takes literally: it expands ``*``, ``?`` and ``[`` in names."""
+    if not set("*?[") & set(str(path)):
+        yield path
+        return
+    with TemporaryDirectory(prefix="icvi-") as folder:
+        link = Path(folder) / f"file{suffix}"
+        link.symlink_to(path.resolve())
+        yield link
+
+
+def _open(path: Path, packed: bool) -> io.BufferedIOBase:
+    """Open the unpacked bytes."""
+    return gzip.open(path) if packed else path.open("rb")
+
+
+def _first_lines(file: io.BufferedIOBase, shown: str) -> list[str]:
+    """Decode the first lines; a file in another encoding is found out here or by DuckDB."""
+    lines = []
+    for number, line in enumerate(iter(lambda: file.readline(1 << 20), b""), 1):
+        try:
+            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as error:
+            before = line[: error.start]
+            column = 1 + max(before.count(delimiter) for delimiter in (b",", b";", b"\t"))
+            raise TableError(shown, "not UTF-8 text: save the file as UTF-8", number, column) from None
+        if number == SAMPLE_LINES:
+            break
+    return lines
+
+
+def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) -> TableError:
+    """Turn DuckDB's page of advice into one line with row and column."""
+    line = re.search(r"CSV Error on Line: (\d+)", message)
+    row = int(line[1]) if line else None
+    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
+    if counts:
+        expected, got = int(counts[1]), int(counts[2])
+        column = min(expected, got) + 1
+        return TableError(shown, f"{got} fields where the first row has {expected}", row, column,
+                          found.names[got] if got < expected else "")
+    if "unicode" in message.lower() or "utf-8" in message.lower():
+        return TableError(shown, "not UTF-8 text: save the file as UTF-8", row, _bad_byte(path, packed, row, found))
+    if "quote" in message:
+        return TableError(shown, "a quote that is not closed", row, 1)
+    return TableError(shown, message.splitlines()[0][:200], row, 1)
+
+
+def _bad_byte(path: Path, packed: bool, row: int | None, found: Layout) -> int:
+    """Find the column of the first byte that is not UTF-8."""
+    with _open(path, packed) as file:
+        for number, line in enumerate(file, 1):
+            if row is None or number >= row:
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return 1 + line[: error.start].count(found.delimiter.encode())
+    return 1

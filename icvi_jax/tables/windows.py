@@ -1,0 +1,90 @@
+"""Means in windows of time: ten-minute means of whatever came in between."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import Table, Times
+
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400,
+           "w": 604800, "week": 604800}
+MOST_WINDOWS = 50_000_000
+
+
+def seconds(every: str) -> float | None:
+    """Read a length of time; None for a plain number, which counts rows.
+
+    Examples
+    --------
+    >>> seconds("10min"), seconds("1.5 h"), seconds("100")
+    (600.0, 5400.0, None)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*", every, re.IGNORECASE)
+    unit = found[2].lower() or ("s" if every.strip().lower().endswith("s") else "") if found else ""
+    if not found or float(found[1]) <= 0 or (unit and unit not in SECONDS):
+        raise ValueError(f"--every {every!r}: wants a length of time such as 10min, 30s, 1h or 1d, or a number of rows")
+    if not unit:
+        if not float(found[1]).is_integer():
+            raise ValueError(f"--every {every!r}: a number of rows is whole; for a length of time add its unit, such as 10min")
+        return None
+    return float(found[1]) * SECONDS[unit]
+
+
+def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
+    """Number the window of each sample, and give the start of every window from the first to the last.
+
+    Windows of dates start at multiples of their length since 1970, so that ten-minute means start on the hour.
+    """
+    dates = times.dtype.kind == "M"
+    number = times.astype("datetime64[us]").astype(np.int64) / 1e6 if dates else times.astype(np.float64)
+    window = np.floor(number / length).astype(np.int64)
+    first, last = int(window.min()), int(window.max())
+    if last - first >= MOST_WINDOWS:
+        raise ValueError(f"windows of {length:g} s from first to last time would be {last - first + 1:,}: take longer ones")
+    start = np.arange(first, last + 1) * length
+    return window - first, np.round(start * 1e6).astype(np.int64).astype("datetime64[us]") if dates else start
+
+
+def means(x: NDArray[np.float64], slot: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Mean of the readings in each window, feature by feature; NaN where there is none."""
+    out = np.full((count, x.shape[1]), np.nan)
+    for j in range(x.shape[1]):
+        known = np.isfinite(x[:, j])
+        number = np.bincount(slot[known], minlength=count)
+        total = np.bincount(slot[known], weights=x[known, j], minlength=count)
+        out[:, j] = np.divide(total, number, out=out[:, j], where=number > 0)
+    return out
+
+
+def resample(table: Table, every: str) -> Table:
+    """Replace the samples by their means in windows.
+
+    An empty window is a missing sample; the label of a window is that of its last sample.
+
+    Examples
+    --------
+    >>> table = Table("t", ("a",), np.array([[1.0], [3.0], [5.0], [9.0]]))
+    >>> resample(table, "2").x.tolist()
+    [[2.0], [7.0]]
+    """
+    length = seconds(every)
+    if length is None:
+        rows = int(float(every))
+        slot = np.arange(len(table.x)) // rows
+        times = None if table.times is None else table.times[::rows]
+        count = int(slot[-1]) + 1
+    elif table.times is None:
+        raise ValueError(f"--every {every}: {table.name} has no time column (name one with --time, or give a number of rows)")
+    else:
+        slot, times = slots(table.times, length)
+        count = len(times)
+    truth = None
+    if table.truth is not None:
+        last = np.full(count, -1)
+        last[slot] = np.arange(len(slot))  # the last one of a window stays
+        truth = np.where(last >= 0, table.truth[last], -1)
+    note = f"means in windows of {every}{' rows' if length is None else ''}: {len(table.x):,} rows make {count:,} samples"
+    return table._replace(x=means(table.x, slot, count), times=times, truth=truth, notes=(*table.notes, note))

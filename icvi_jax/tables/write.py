@@ -1,0 +1,83 @@
+"""Tables written for people: whole or not at all, and text that a spreadsheet takes as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .text import connect
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`, and rename it when the block ends well; leave nothing when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        draft = Path(file.name)
+    try:
+        yield draft
+        # Temporary files are private; what a person asked for has the rights their other files have.
+        umask = os.umask(0)
+        os.umask(umask)
+        draft.chmod(0o666 & ~umask)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def as_text(cell: str) -> str:
+    """Put an apostrophe before text that a spreadsheet would run as a formula.
+
+    Examples
+    --------
+    >>> as_text("=cmd()"), as_text("node 1")
+    ("'=cmd()", 'node 1')
+    """
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
+
+
+def write_table(path: Path, columns: dict[str, NDArray[np.generic]], texts: dict[str, tuple[str, ...]] | None = None) -> None:
+    """Write columns as CSV or Parquet, by the extension of `path`.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.csv``, ``.tsv`` or ``.parquet``.
+    columns
+        Arrays of equal length; NaN and not-a-time are written as nothing.
+    texts
+        For columns of whole numbers that stand for text: the text of each number. Two million rows then cost two
+        million small integers and not as many Python strings.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".parquet"):
+        raise ValueError(f"{path.name}: readings are written as .csv, .tsv or .parquet")
+    parquet = suffix == ".parquet"
+    show = (lambda cell: cell) if parquet else as_text
+    connection = connect()
+    numbers = {f"c{n}": np.ascontiguousarray(values) for n, values in enumerate(columns.values())}
+    connection.register("numbers", numbers)
+    picked, joined = [], []
+    for n, name in enumerate(columns):
+        value = f"c{n}"
+        if texts and name in texts:
+            known = np.array([show(cell) for cell in texts[name]], object)
+            connection.register(f"texts{n}", {"id": np.arange(len(known)), "name": known})
+            joined.append(f"LEFT JOIN texts{n} ON texts{n}.id = numbers.c{n}")
+            value = f"texts{n}.name"
+        picked.append(f'{value} AS "{show(name).replace(chr(34), chr(34) * 2)}"')
+    query = f"SELECT {', '.join(picked)} FROM numbers {' '.join(joined)}"
+    if joined:
+        numbers["row"] = np.arange(len(numbers["c0"]))  # a join keeps no order
+        query += " ORDER BY row"
+    form = "FORMAT parquet" if parquet else f"FORMAT csv, HEADER true, DELIMITER '{chr(9) if suffix == '.tsv' else ','}'"
+    with whole(path) as draft:
+        connection.execute(f"COPY ({query}) TO '{str(draft).replace(chr(39), chr(39) * 2)}' ({form})")
