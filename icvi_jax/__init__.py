@@ -8,6 +8,8 @@ from icvi_jax.drive.run import Run, run
 from icvi_jax.drive.validate import validate
 from icvi_jax.explain import explain
 from icvi_jax.indices import DaviesBouldin, XieBeni
+from icvi_jax.monitors import Distress, Monitor
+from icvi_jax.monitors.story import story
 from icvi_jax.panel import Panel, PanelState, forgetting_of
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.standardize import Standardize

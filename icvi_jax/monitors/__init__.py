@@ -1,5 +1,6 @@
 """Monitors: one file each, a pure step that turns an index value into an `Alarm`."""
 
 from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.distress import Distress, DistressState
 
-__all__ = ["Monitor"]
+__all__ = ["Distress", "DistressState", "Monitor"]

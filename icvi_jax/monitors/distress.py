@@ -1,0 +1,188 @@
+"""Distress: tell something new (a spike), its being learned, and a clusterer that fails to follow, from one index."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import advance, cast, namespace
+from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.scale import badness
+from icvi_jax.spec import is_number, number, spec, static
+from icvi_jax.types import Alarm, Array
+
+SETTLED = 10
+"""Values after which a level is good enough to clip by; a level that is learned anew starts from as many."""
+
+MOVED = 0.2
+"""While distress stands the level is learned anew and low: a spike then is this much on the log scale (22 %)."""
+
+FINEST = 1e-3
+"""The least spread to clip by, on the log scale: after a constant index the level must be able to move again."""
+
+
+class DistressState(NamedTuple):
+    """A dozen numbers a stream, each (*streams); y below is the index on a log scale, large is bad.
+
+    Attributes
+    ----------
+    learned : values the level was learned from.
+    level, spread : running level m and spread s of y while it is quiet; frozen during an episode.
+    watching, peak, age : a spike came and is not over; the largest y since; samples since.
+    standing, home, top : distress stands; the level before it; y where patience ran out.
+    lowest : lowest level since warm-up or the last distress.
+    troubled : samples since the trouble began, be it a spike or distress.
+    score : the last score, for samples that cannot be read.
+    """
+
+    learned: Array
+    level: Array
+    spread: Array
+    watching: Array
+    peak: Array
+    age: Array
+    standing: Array
+    home: Array
+    top: Array
+    lowest: Array
+    troubled: Array
+    score: Array
+
+
+@spec
+class Distress(Monitor):
+    r"""Raise a spike when the index jumps, then say whether the clusterer learned what came or fails to follow.
+
+    With :math:`y = \log` index (:math:`−\log` where large is good), level m, spread s and :math:`f = \log` `factor`:
+
+    - **spike** (1): :math:`y − m > θ = \max(f, \text{width}\, s)`. From here m and s are frozen.
+    - **recovered** (2): y is back, :math:`y − m ≤ \text{back} · \min(\text{peak} − m, θ)`.
+    - **distress** (3): not back after `patience` samples; or, without any jump, the level crept 2f above its lowest.
+      The level is learned anew where y is then, and :math:`θ = \max(0.2, \text{width}\, s)` while distress stands.
+    - distress ends with the next **recovered** (2): y came back to within `back` of the way up from the level before.
+
+    While quiet, with gain :math:`g = \max(1/(n+1), 1/\text{memory})`, c = max(s, 0.001) and the gap :math:`e = y − m`:
+
+    .. math:: m ← m + g\, \mathrm{clip}(e, ±3c), \quad s ← s + g\,(1.2533 \min(|e|, 3c) − s).
+
+    A signed index has no logarithm and no factor: y is the index itself, f = `factor` · s, 0.2 becomes 0 and 0.001 is
+    relative to the level. Samples that are missing and values that are NaN, infinite or, for a positive index, not
+    positive change nothing. Multiplying a positive index by a constant changes no code.
+
+    The **score** is 0 when all is quiet. Otherwise it says how many thresholds f the index stands above where it was
+    when it was last well, :math:`m_0`, and grows as that lasts:
+
+    .. math:: \max(0, (y − m_0)/f) \; (1 + \text{samples}/\text{patience}).
+
+    It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be read repeat it.
+
+    Parameters
+    ----------
+    factor : how many times worse the index must get for a spike.
+    width : … and by how many of its usual spreads.
+    patience : how many samples learning may take.
+    memory : how many samples the usual level is learned from.
+    warm : values to hear in silence before anything is raised; an index swings by decades at first.
+    back : share of the rise that may be left when it counts as recovered.
+    index : name of the index to watch; the monitor's own name by default.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> monitor = icvi.Distress(warm=3)
+    >>> state, codes = monitor.init((), np, np.float64), []
+    >>> for value in (1.0, 1.1, 0.9, 1.0, 50.0, 40.0, 1.2):
+    ...     state, alarm = monitor.step(state, np.asarray(value), np.asarray(True), "min", True)
+    ...     codes.append(int(alarm.code))
+    >>> codes
+    [0, 0, 0, 0, 1, 0, 2]
+    """
+
+    factor: float = 6.0
+    width: float = 2.5
+    patience: int = 100
+    memory: int = 100
+    warm: int = 50
+    back: float = 0.5
+    index: str | None = static(None)
+    name: str | None = static(None)
+
+    def __post_init__(self):
+        wanted = {
+            "factor": (1, "a number above 1"), "width": (0, "a positive number"), "back": (0, "a number in (0, 1)"),
+            "patience": (0, "a positive number"), "memory": (1, "a number above 1"), "warm": (0, "a positive number"),
+        }  # fmt: skip
+        for field, (least, words) in wanted.items():
+            value = getattr(self, field)
+            if is_number(value):
+                most = 1 if field == "back" else float("inf")
+                number("Distress", field, value, least < value < most, words)
+
+    def init(self, streams, xp, dtype):
+        zero, none, off = (xp.zeros(streams, dtype=d) for d in (dtype, xp.int32, xp.bool))
+        low, high = (xp.full(streams, limit, dtype=dtype) for limit in (-xp.inf, xp.inf))
+        return DistressState(none, zero, zero, off, low, none, off, zero, low, high, none, zero)
+
+    def step(self, state, value, seen, goal, positive):
+        xp = namespace(state.level)
+        y, ok = badness(value, seen, goal, positive, state.level)
+        width, back, memory, patience = (cast(v, y) for v in (self.width, self.back, self.memory, self.patience))
+        n, m, s, was = state.learned, state.level, state.spread, state.standing
+        none, zero = xp.zeros_like(n), xp.zeros_like(s)
+        watched, quiet = ok & state.watching, ok & ~state.watching
+        finest = zero + FINEST if positive else FINEST * xp.maximum(xp.abs(m), xp.abs(y))
+        c = xp.maximum(s, finest)
+        f = zero + xp.log(cast(self.factor, y)) if positive else cast(self.factor, y) * c
+        theta = xp.maximum(xp.where(was, zero + (MOVED if positive else 0.0), f), width * c)
+
+        # An episode goes on: it ends by coming back, or with patience.
+        age = advance(state.age, watched)
+        peak = xp.where(watched, xp.maximum(state.peak, y), state.peak)
+        came_back = watched & (y - m <= back * xp.minimum(peak - m, theta))
+        gave_up = watched & ~came_back & (xp.astype(age, y.dtype) >= patience)
+
+        # Quiet: a jump, or one more value to learn from.
+        spike = quiet & self._warm(n, y) & (y - m > theta)
+        learn = quiet & ~spike
+        m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
+        e = y - m0
+        clip = xp.where(n < SETTLED, xp.abs(e), 3 * c)
+        g = xp.maximum(1 / (xp.astype(n, y.dtype) + 1), 1 / memory)
+        level = xp.where(learn, m0 + g * xp.minimum(xp.maximum(e, -clip), clip), m)
+        s = xp.where(learn, s + g * (1.2533 * xp.minimum(xp.abs(e), clip) - s), s)
+        n = advance(n, learn)
+
+        # A level that creeps up without any jump (not in warm-up, where it swings), and the end of distress.
+        settled = learn & ~was & self._warm(n, y)
+        lowest = xp.where(settled, xp.minimum(state.lowest, level), state.lowest)
+        crept = settled & (level - lowest >= 2 * f) & (level > lowest)
+        over = learn & was & (y - state.home <= back * (state.top - state.home))
+
+        raised = gave_up | crept
+        standing = (was | raised) & ~over
+        watching = (state.watching | spike) & ~came_back & ~gave_up
+        home = xp.where(crept, lowest, xp.where(gave_up & ~was, m, state.home))
+        old = state.watching | was
+        troubled = xp.where((watching | standing) & old, advance(state.troubled, ok & old), none)
+        rise = xp.where(standing, y - home, xp.where(watching, y - m, zero))
+        score = xp.maximum(rise, zero) / xp.where(f > 0, f, zero + 1) * (1 + xp.astype(troubled, y.dtype) / patience)
+        score = xp.where(ok, score, state.score)
+        code = xp.where(raised, none + 3, xp.where(over | (came_back & ~was), none + 2, xp.astype(spike, n.dtype)))
+        new = DistressState(
+            learned=xp.where(gave_up, none + SETTLED, n),  # the spread is kept
+            level=xp.where(gave_up, y, level),
+            spread=s,
+            watching=watching,
+            peak=xp.where(spike, y, peak),
+            age=xp.where(spike, none, age),
+            standing=standing,
+            home=home,
+            top=xp.where(over, zero - xp.inf, xp.where(raised, xp.maximum(state.top, y), state.top)),
+            lowest=xp.where(over, zero + xp.inf, lowest),
+            troubled=troubled,
+            score=score,
+        )
+        return new, Alarm(code, score, standing)
+
+    def _warm(self, n, y):
+        """Whether enough values were heard."""
+        return namespace(y).astype(n, y.dtype) >= cast(self.warm, y)

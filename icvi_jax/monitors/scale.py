@@ -1,0 +1,42 @@
+"""The scale on which monitors read an index: logarithms where there are any, and large is bad."""
+
+from __future__ import annotations
+
+from icvi_jax.kernels.arrays import cast, namespace
+from icvi_jax.spec import one_of
+from icvi_jax.types import Array
+
+
+def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -> tuple[Array, Array]:
+    """How bad an index value is, and whether it can be read at all.
+
+    ::
+
+        y = log value (positive) or value (signed), with the sign turned if goal is "max"
+
+    Parameters
+    ----------
+    value, seen, goal, positive : as in `Monitor.step`.
+    like : an array of the state, whose type y gets.
+
+    Returns
+    -------
+    y : (*streams), 0 where it cannot be read.
+    ok : (*streams), False where the sample is missing, or the value NaN, infinite or not positive where it should be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, ok = badness(np.array([1.0, 0.0, np.nan]), np.array([True] * 3), "min", True, np.zeros(3))
+    >>> y.tolist(), ok.tolist()
+    ([0.0, 0.0, 0.0], [True, False, False])
+    """
+    one_of("Monitor.step", "goal", goal, ("min", "max"))
+    xp = namespace(like)
+    value = cast(value, like)
+    ok = seen & xp.isfinite(value)
+    if positive:
+        ok = ok & (value > 0)
+    safe = xp.where(ok, value, xp.ones_like(value) if positive else xp.zeros_like(value))
+    y = xp.log(safe) if positive else safe
+    return (y if goal == "min" else -y), ok
