@@ -7,7 +7,30 @@ from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.run import Run, run
 from icvi_jax.drive.validate import validate
 from icvi_jax.explain import explain
-from icvi_jax.indices import DaviesBouldin, XieBeni
+from icvi_jax.indices import (
+    PBM,
+    RMSSTD,
+    WB,
+    BallHall,
+    CalinskiHarabasz,
+    CentroidSilhouette,
+    DaviesBouldin,
+    FukuyamaSugeno,
+    GeneralizedDunn43,
+    GeneralizedDunn53,
+    Hartigan,
+    Index,
+    Kwon,
+    NegentropyIncrement,
+    PartitionCoefficient,
+    PartitionEntropy,
+    PartitionSeparation,
+    RepresentativeCIP,
+    RepresentativeCrossEntropy,
+    RSquared,
+    XieBeni,
+    Xu,
+)
 from icvi_jax.monitors import Distress, Monitor
 from icvi_jax.monitors.story import story
 from icvi_jax.panel import Panel, PanelState, forgetting_of

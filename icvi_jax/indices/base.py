@@ -44,6 +44,41 @@ class Index:
         return ()
 
 
+class Comparison(Index):
+    """An index that compares clusters: NaN with fewer than two of them.
+
+    Subclasses define `compare` instead of `value`, and need not guard against a lone cluster themselves but for
+    gradients: what `compare` gives for k < 2 is thrown away.
+    """
+
+    def value(self, stats, forgetting):
+        if stats.active.shape[0] == 1:
+            return stats.xp.full_like(stats.k, stats.xp.nan)
+        return given(stats.k > 1, self.compare(stats, forgetting))
+
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        """The value (*streams) with two clusters or more."""
+        raise TypeError("a comparison defines compare")
+
+
+def given(ok: Array, value: Array) -> Array:
+    """`value` where `ok`, NaN elsewhere."""
+    xp = namespace(value)
+    return xp.where(ok, value, xp.full_like(value, xp.nan))
+
+
+def log(a: Array) -> Array:
+    """Logarithm; NaN where there is none, zero included: it may not pass for the best value. Gradients stay finite."""
+    xp = namespace(a)
+    return given(a > 0, xp.log(xp.where(a > 0, a, xp.ones_like(a))))
+
+
+def root(a: Array) -> Array:
+    """Square root, 0 where `a` is not positive; gradients stay finite."""
+    xp = namespace(a)
+    return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, xp.ones_like(a))), xp.zeros_like(a))
+
+
 def divide(a: Array, b: Array, otherwise: float) -> Array:
     """a / b, and `otherwise` where b is not positive; gradients stay finite."""
     xp = namespace(a, b)

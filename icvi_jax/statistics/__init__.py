@@ -2,9 +2,25 @@
 
 from icvi_jax.statistics.base import Recording, Statistic, Step, closure, pick
 from icvi_jax.statistics.count import Count
+from icvi_jax.statistics.covariance import Covariance, OverallCovariance
 from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.statistics.membership import Membership
 from icvi_jax.statistics.overall import Overall
 from icvi_jax.statistics.separation import Separation
 from icvi_jax.statistics.stats import Stats
 
-__all__ = ["Count", "Dispersion", "Overall", "Recording", "Separation", "Statistic", "Stats", "Step", "closure", "pick"]
+__all__ = [
+    "Count",
+    "Covariance",
+    "Dispersion",
+    "Membership",
+    "Overall",
+    "OverallCovariance",
+    "Recording",
+    "Separation",
+    "Statistic",
+    "Stats",
+    "Step",
+    "closure",
+    "pick",
+]

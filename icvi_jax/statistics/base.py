@@ -34,7 +34,8 @@ class Recording(NamedTuple):
 
     Attributes
     ----------
-    x, u, w : (n, p), (n, k), (n, k): samples, memberships and weights, 0 before the last birth of a slot.
+    x, u : (n, p) and (n, k), samples, and memberships as they were when the sample came; 0 in inactive slots.
+    w : (n, k), the weights u^m, 0 before the last birth of a slot.
     fades : (n,), the weight λ^(n−j) that is left of each sample.
     centers, active : (n, k, p) and (n, k), the path of the prototypes.
     """
@@ -83,13 +84,23 @@ class Statistic:
         return state
 
     @staticmethod
+    def fade(state, by: Array, alive: Array):
+        """The state after all that it holds lost weight by the factor `by` (*streams), and the slots that are not
+        `alive` (k, *streams) all of it; by default it holds no weights.
+        """
+        return state
+
+    @staticmethod
     def combine(a: dict, b: dict):
         """The state of two shards taken together; `a` and `b` map names to states."""
         raise TypeError("a statistic defines combine")
 
     @staticmethod
     def remove(old: dict, step: Step):
-        """The state without a sample that was taken in before; exact where nothing is forgotten."""
+        """The state without a sample that was taken in before.
+
+        `step.fade` is the weight that is left of the sample, and `step.w` what is left of its weights.
+        """
         raise TypeError("a statistic defines remove")
 
     @staticmethod
@@ -113,6 +124,21 @@ def closure(statistics: tuple[type[Statistic], ...]) -> tuple[type[Statistic], .
             found[part.name] = part
             queue.extend(part.needs)
     return tuple(found[name] for name in sorted(found))
+
+
+def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
+    """Of a mass without the weight `w`: the ratio w / (M − w), and whether nothing but rounding is left (ratio 0)."""
+    xp = namespace(mass)
+    left = mass - w
+    gone = left <= 8 * xp.finfo(left.dtype).eps * mass
+    return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
+
+
+def merged(whole: Array, part: Array, i: int, j: int) -> Array:
+    """`whole` (k, …) with `part` (1, …) in slot i and zeros in slot j."""
+    rows = [whole[s : s + 1, ...] for s in range(whole.shape[0])]
+    rows[i], rows[j] = part, namespace(whole).zeros_like(part)
+    return namespace(whole).concat(rows, axis=0)
 
 
 def pick(condition: Array, yes, no):

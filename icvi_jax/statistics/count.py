@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, namespace
+from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, namespace
 from icvi_jax.statistics.base import Statistic
 from icvi_jax.types import Array
 
@@ -37,11 +37,19 @@ class Count(Statistic):
         return CountState(xp.asarray(recording.x.shape[0], dtype=xp.int32), xp.sum(recording.fades))
 
     @staticmethod
+    def fade(state, by, alive):
+        return state._replace(weight=by * state.weight)
+
+    @staticmethod
     def combine(a, b):
-        return CountState(a["count"].samples + b["count"].samples, a["count"].weight + b["count"].weight)
+        xp = namespace(a["count"].samples)
+        room = COUNT_LIMIT - a["count"].samples
+        more = xp.where(b["count"].samples < room, b["count"].samples, room)
+        return CountState(a["count"].samples + more, a["count"].weight + b["count"].weight)
 
     @staticmethod
     def remove(old, step):
         xp = namespace(step.x)
         samples, weight = old["count"]
-        return CountState(samples - xp.astype(step.seen, samples.dtype), weight - xp.astype(step.seen, weight.dtype))
+        left = weight - xp.where(step.seen, step.fade, 0 * step.fade)
+        return CountState(samples - xp.astype(step.seen, samples.dtype), xp.where(left > 0, left, 0 * left))

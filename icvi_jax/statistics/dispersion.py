@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from icvi_jax.kernels import moments
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.kernels.arrays import count, namespace
 from icvi_jax.kernels.moments import Moments
-from icvi_jax.statistics.base import Statistic
+from icvi_jax.statistics.base import Statistic, merged
 
 
 class Dispersion(Statistic):
@@ -44,6 +44,11 @@ class Dispersion(Statistic):
         return state._replace(mean=state.mean + by)
 
     @staticmethod
+    def fade(state, by, alive):
+        mass = moments.share(state.mass, by, 0)[0]
+        return state._replace(mass=namespace(mass).where(alive, mass, 0 * mass))
+
+    @staticmethod
     def combine(a, b):
         return moments.combine(a["dispersion"], b["dispersion"])
 
@@ -53,21 +58,13 @@ class Dispersion(Statistic):
 
     @staticmethod
     def merge(old, i, j):
-        xp = namespace(old["dispersion"].mass)
         state = old["dispersion"]
         one = moments.combine(*(Moments(*(a[s : s + 1, ...] for a in state)) for s in (i, j)))
-        return Moments(*(_placed(xp, whole, part, i, j) for whole, part in zip(state, one)))
+        return Moments(*(merged(whole, part, i, j) for whole, part in zip(state, one)))
 
     @staticmethod
     def view(stats, state):
         return DispersionView(stats, state)
-
-
-def _placed(xp, whole, part, i, j):
-    """`whole` with `part` in slot i and zeros in slot j."""
-    rows = [whole[s : s + 1, ...] for s in range(whole.shape[0])]
-    rows[i], rows[j] = part, 0 * rows[j]
-    return xp.concat(rows, axis=0)
 
 
 class DispersionView:
@@ -81,10 +78,12 @@ class DispersionView:
     level : L_i = C_i / M_i, about the centre; 0 for an empty cluster.
     each : C_i.
     total : J = W = Σ C_i.
+    widest : max L_i.
+    empty : how many active clusters have no members.
     """
 
     def __init__(self, stats, state):
-        self._centers = stats.centers
+        self._centers, self._active = stats.centers, stats.active
         self.mass, self.mean, self.scatter = state
         self._state = state
 
@@ -99,3 +98,11 @@ class DispersionView:
     @cached_property
     def total(self):
         return namespace(self.mass).sum(self.each, axis=0)
+
+    @cached_property
+    def widest(self):
+        return namespace(self.mass).max(self.level, axis=0)
+
+    @cached_property
+    def empty(self):
+        return count(self._active & (self.mass <= 0))

@@ -2,8 +2,10 @@ r"""Overall: faded mean μ and scatter S0 of all samples, whatever cluster they 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from icvi_jax.kernels import moments
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.kernels.arrays import namespace, squares
 from icvi_jax.statistics.base import Statistic
 
 
@@ -31,22 +33,39 @@ class Overall(Statistic):
         return state._replace(mean=state.mean + by)
 
     @staticmethod
+    def fade(state, by, alive):
+        return state._replace(mass=moments.share(state.mass, by, 0)[0])
+
+    @staticmethod
     def combine(a, b):
         return moments.combine(a["overall"], b["overall"])
 
     @staticmethod
     def remove(old, step):
-        seen = namespace(step.x).astype(step.seen, step.x.dtype)
+        seen = namespace(step.x).where(step.seen, step.fade, 0 * step.fade)
         return moments.remove(old["overall"], step.x, seen[None, ...])
 
     @staticmethod
     def view(stats, state):
-        return OverallView(state)
+        return OverallView(stats, state)
 
 
 class OverallView:
-    """What indices read: `mean` μ (p, *streams) and `scatter` S0 (*streams)."""
+    """What indices read.
 
-    def __init__(self, state):
+    Attributes
+    ----------
+    mean : μ (p, *streams).
+    scatter : S0 (*streams).
+    between : B = Σ M_i ‖v_i − μ‖² (*streams); for indices that need the dispersion too.
+    """
+
+    def __init__(self, stats, state):
+        self._stats = stats
         self.mean = state.mean[0, ...]
         self.scatter = (state.mass * state.scatter)[0, ...]
+
+    @cached_property
+    def between(self):
+        d = squares(self._stats.centers - self.mean, 1)
+        return namespace(d).sum(self._stats.dispersion.mass * d, axis=0)  # an inactive slot has no mass

@@ -70,6 +70,7 @@ class SeparationView:
     pairs : `Pairs` of the active slots.
     distances : D_ij = ‖v_i − v_j‖² as terms of `pairs`; beyond all real ones for pairs not both active.
     smallest : h; the reach of a lone cluster.
+    largest : the largest D_ij; 0 with fewer than two clusters.
     """
 
     def __init__(self, stats, state):
@@ -86,3 +87,9 @@ class SeparationView:
             return self._reach
         xp = namespace(self._reach)
         return xp.where(self._stats.k > 1, self.pairs.least(self.distances), self._reach)
+
+    @cached_property
+    def largest(self):
+        if self.pairs.k == 1:
+            return 0 * self._reach
+        return self.pairs.most(self.pairs.keep(self.distances, 0.0))

@@ -64,6 +64,11 @@ class Stats:
         d = squares(self.centers - self.hub, 1)
         return self.xp.where(self.active, d, 0 * d)
 
+    @cached_property
+    def constant(self):
+        """Whether all members and all centres are in one place, so that no spread can be praised."""
+        return (self.dispersion.total <= 0) & (self.xp.sum(self.from_hub, axis=0) <= 0)
+
     def over_slots(self, a):
         """Sum of `a` (k, …, *streams) over the active slots."""
         mask = self.active if a.ndim == self.active.ndim else self.active[:, None, ...]

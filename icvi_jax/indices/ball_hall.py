@@ -1,0 +1,34 @@
+"""Ball–Hall: the mean spread of the clusters.      BH = 1/k Σ_i C_i / M_i"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, given
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion
+
+
+@spec
+class BallHall(Comparison):
+    r"""Mean over clusters of the mean squared distance from the centre; small is good.
+
+    .. math:: BH = \frac1k Σ_i C_i / M_i
+
+    It sees no separation, so coincident centres go unnoticed. An active cluster without members counts as 0. NaN with
+    fewer than two clusters, and where all samples and centres are in one place: constant data are not praised.
+
+    References
+    ----------
+    Ball, G. H. and Hall, D. J. (1965). ISODATA: a novel method of data analysis and pattern classification.
+    """
+
+    name: str = static("bh")
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion)
+
+    def compare(self, stats, forgetting):
+        return given(~stats.constant, divide(stats.over_slots(stats.dispersion.level), stats.k, stats.xp.nan))
+
+    def scaled(self, value, by, features, k):
+        return value * by**2

@@ -1,0 +1,46 @@
+"""Calinski–Harabasz: variance between clusters over variance within.      CH = (B / (k − 1)) / (W / (n − k))"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.indices.freedom import caution, freedom
+from icvi_jax.spec import one_of, spec, static
+from icvi_jax.statistics import Count, Dispersion, Overall
+
+
+@spec
+class CalinskiHarabasz(Comparison):
+    r"""Variance ratio of between to within; large is good.
+
+    .. math:: CH = \frac{B / (k − 1)}{W / (n − k)}, \quad W = Σ_i C_i, \quad B = Σ_i M_i ‖v_i − μ‖²
+
+    n is ω = Σ λ^(n−j), the faded number of samples, and μ the faded mean of all of them. NaN with fewer than two
+    clusters, where W = 0 and where n ≤ k: with forgetting ω stays below 1/(1 − λ), so that must exceed k. All centres
+    in one place: 0, the worst value. Equals scikit-learn's for crisp labels without forgetting.
+
+    Parameters
+    ----------
+    dof : "faded" divides W by n − k, "none" by n.
+
+    References
+    ----------
+    Caliński, T. and Harabasz, J. (1974). A dendrite method for cluster analysis.
+    """
+
+    name: str = static("ch")
+    dof: str = static("faded")
+    goal: ClassVar = "max"
+    needs: ClassVar = (Count, Dispersion, Overall)
+
+    def __post_init__(self):
+        one_of("CalinskiHarabasz", "dof", self.dof, ("faded", "none"))
+
+    def compare(self, stats, forgetting):
+        nan = stats.xp.nan
+        within = divide(stats.dispersion.total, freedom(stats, self.dof), nan)
+        return divide(divide(stats.overall.between, stats.k - 1, nan), within, nan)
+
+    def cautions(self, forgetting, k):
+        return caution("CalinskiHarabasz", self.dof, forgetting, k)

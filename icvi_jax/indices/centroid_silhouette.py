@@ -1,0 +1,50 @@
+"""Centroid silhouette: members nearer to their own centre than to the next?      mean_i (b_i − a_i) / max(a_i, b_i)"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, given
+from icvi_jax.kernels.arrays import far
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class CentroidSilhouette(Comparison):
+    r"""Mean over clusters of how much nearer the members are to their own centre than to the next; large is good.
+
+    .. math:: csil = \frac1k Σ_i \frac{b_i − a_i}{\max(a_i, b_i)}, \quad a_i = Q_{ii}, \quad b_i = \min_{j≠i} Q_{ij},
+              \quad Q_{ij} = S_i/M_i + ‖m_i − v_j‖²
+
+    Q_ij is the mean squared distance of cluster i's members, of mean m_i, from the centre v_j. NaN with fewer than two
+    clusters, with an active cluster that has no members, and where a_i = b_i = 0. Coincident centres: 0 for those.
+
+    Parameters
+    ----------
+    peer : take b_i over Q_ji, the other clusters' members from this centre, as the package cvi does.
+
+    References
+    ----------
+    Rousseeuw, P. J. (1987). Silhouettes: a graphical aid to the interpretation and validation of cluster analysis.
+    Rawashdeh, M. and Ralescu, A. (2012). Center-wise intra-inter silhouettes.
+    """
+
+    name: str = static("csil")
+    peer: bool = static(False)
+    goal: ClassVar = "max"
+    range: ClassVar = (-1.0, 1.0)
+    positive: ClassVar = False
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def compare(self, stats, forgetting):
+        xp, pairs = stats.xp, stats.separation.pairs
+
+        def distance(mi, si, vi, mj, sj, vj):
+            m, s, v = (mj, sj, vi) if self.peer else (mi, si, vj)
+            return s + pairs.inner((m - v) * (m - v))
+
+        Q = pairs.ordered(distance, stats.dispersion.mean, stats.dispersion.scatter, stats.centers)
+        a, b = stats.dispersion.level, pairs.row_least(pairs.keep(Q, far(stats.centers.dtype, xp)))
+        each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), xp.ones_like(a)), xp.nan)
+        return given(stats.dispersion.empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))

@@ -1,0 +1,40 @@
+"""Generalized Dunn 43: the closest pair of centres over the widest cluster.      min √D_ij / (2 max C_i/M_i)"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, root
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class GeneralizedDunn43(Comparison):
+    r"""Smallest distance between centres over twice the largest spread; large is good.
+
+    .. math:: GD_{43} = \frac{\min_{i≠j} ‖v_i − v_j‖}{2 \max_i C_i / M_i}
+
+    This is the peers' form, a distance over a squared distance: it changes with the unit of the samples. NaN with fewer
+    than two clusters and where no cluster has any spread. Coincident centres: 0, the worst value.
+
+    Parameters
+    ----------
+    root : divide by √(C_i / M_i) instead, which makes the value free of units.
+
+    References
+    ----------
+    Bezdek, J. C. and Pal, N. R. (1998). Some new indexes of cluster validity.
+    """
+
+    name: str = static("gd43")
+    root: bool = static(False)
+    goal: ClassVar = "max"
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def compare(self, stats, forgetting):
+        widest = stats.dispersion.widest
+        return divide(root(stats.separation.smallest), 2 * (root(widest) if self.root else widest), stats.xp.nan)
+
+    def scaled(self, value, by, features, k):
+        return value if self.root else value / by

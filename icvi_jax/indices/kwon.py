@@ -1,0 +1,32 @@
+"""Kwon: Xie–Beni's total with a price on many clusters.      K = (J + 1/k Σ_i ‖v_i − v̄‖²) / h"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class Kwon(Comparison):
+    r"""Dispersion plus the spread of the centres, over the smallest separation; small is good.
+
+    .. math:: K = \frac{J + \frac1k Σ_i ‖v_i − \bar v‖²}{h}, \quad J = Σ_i C_i, \quad h = \min_{i≠j} ‖v_i − v_j‖²
+
+    with v̄ the plain mean of the centres. A sum and not a mean: it grows with the number of samples that are remembered.
+    NaN with fewer than two clusters. Coincident centres, h = 0: +inf.
+
+    References
+    ----------
+    Kwon, S. H. (1998). Cluster validity index for fuzzy clustering.
+    """
+
+    name: str = static("kwon")
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def compare(self, stats, forgetting):
+        spread = divide(stats.over_slots(stats.from_hub), stats.k, stats.xp.nan)
+        return divide(stats.dispersion.total + spread, stats.separation.smallest, stats.xp.inf)

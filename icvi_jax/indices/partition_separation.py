@@ -1,0 +1,44 @@
+"""Partition separation: how full each cluster is and how alone.      PS = Σ_i [ M_i / max M − exp(−min_j D_ij / β) ]"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, given
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Separation
+
+
+@spec
+class PartitionSeparation(Comparison):
+    r"""Fullness of each cluster minus its closeness to the next, summed; large is good.
+
+    .. math:: PS = Σ_i \Bigl[ \frac{M_i}{\max_l M_l} − \exp\Bigl(−\min_{j≠i} \frac{‖v_i − v_j‖²}{β}\Bigr) \Bigr],
+              \quad β = \frac1k Σ_i ‖v_i − \bar v‖²
+
+    with v̄ the plain mean of the centres. It sees no dispersion, so clusters of one sample each have a value. NaN with
+    fewer than two clusters, with all centres in one place (β = 0) and without any member.
+
+    References
+    ----------
+    Yang, M.-S. and Wu, K.-L. (2001). A new validity index for fuzzy clustering.
+    """
+
+    name: str = static("ps")
+    goal: ClassVar = "max"
+    range: ClassVar = (-float("inf"), float("inf"))
+    positive: ClassVar = False
+    scattered: ClassVar = False
+    needs: ClassVar = (Count, Dispersion, Separation)
+
+    def compare(self, stats, forgetting):
+        xp = stats.xp
+        beta = divide(stats.over_slots(stats.from_hub), stats.k, xp.nan)
+        nearest = stats.separation.pairs.row_least(stats.separation.distances)
+        nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the stand-in of an idle slot would overflow
+        mass = stats.dispersion.mass
+        fullest = xp.max(mass, axis=0)
+        ok = (beta > 0) & (fullest > 0)
+        one = xp.ones_like(beta)
+        terms = mass / xp.where(ok, fullest, one) - xp.exp(-nearest / xp.where(ok, beta, one))
+        return given(ok, stats.over_slots(terms))

@@ -1,0 +1,36 @@
+"""PBM: what clustering gained, times the widest separation.      PBM = ((S0 / W) · max D_ij / k)²"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Overall, Separation
+
+
+@spec
+class PBM(Comparison):
+    r"""Scatter of all samples over scatter within clusters, times the largest separation over k; large is good.
+
+    .. math:: PBM = \Bigl(\frac{S_0}{W} \frac{\max_{ij} ‖v_i − v_j‖²}{k}\Bigr)²
+
+    with S0 the faded scatter of all samples about their mean. Distances are squared throughout, which clusterCrit's PBM
+    does not do. NaN with fewer than two clusters and where W = 0. All centres in one place: 0, the worst value.
+
+    References
+    ----------
+    Pakhira, M. K., Bandyopadhyay, S. and Maulik, U. (2004). Validity index for crisp and fuzzy clusters.
+    """
+
+    name: str = static("pbm")
+    goal: ClassVar = "max"
+    needs: ClassVar = (Count, Dispersion, Overall, Separation)
+
+    def compare(self, stats, forgetting):
+        gain = divide(stats.overall.scatter, stats.dispersion.total, stats.xp.nan)
+        a = gain * stats.separation.largest / stats.xp.where(stats.k > 0, stats.k, stats.xp.ones_like(stats.k))
+        return a * a
+
+    def scaled(self, value, by, features, k):
+        return value * by**4

@@ -1,0 +1,32 @@
+"""R²: the share of the sum of squares that lies between clusters.      R² = B / (B + W)"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Overall
+
+
+@spec
+class RSquared(Comparison):
+    r"""Share of the scatter that the clusters explain; large is good.
+
+    .. math:: R² = B / (B + W), \quad W = Σ_i C_i, \quad B = Σ_i M_i ‖v_i − μ‖²
+
+    NaN with fewer than two clusters and where B + W = 0 (constant data). All centres on the mean: 0, the worst value.
+
+    References
+    ----------
+    Sharma, S. (1996). Applied multivariate techniques.
+    """
+
+    name: str = static("r2")
+    goal: ClassVar = "max"
+    range: ClassVar = (0.0, 1.0)
+    needs: ClassVar = (Count, Dispersion, Overall)
+
+    def compare(self, stats, forgetting):
+        B, W = stats.overall.between, stats.dispersion.total
+        return divide(B, B + W, stats.xp.nan)

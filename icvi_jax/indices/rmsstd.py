@@ -1,0 +1,49 @@
+"""RMSSTD: the pooled standard deviation within clusters.      RMSSTD = √(W / (p (n − k)))"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, given, root
+from icvi_jax.indices.freedom import caution, freedom
+from icvi_jax.spec import one_of, spec, static
+from icvi_jax.statistics import Count, Dispersion
+
+
+@spec
+class RMSSTD(Comparison):
+    r"""Root mean square standard deviation of the features within clusters; small is good.
+
+    .. math:: RMSSTD = \sqrt{W / (p (n − k))}, \quad W = Σ_i C_i
+
+    n is ω = Σ λ^(n−j), the faded number of samples. It sees no separation, so coincident centres go unnoticed. NaN with
+    fewer than two clusters, where n ≤ k (with forgetting ω stays below 1/(1 − λ), so that must exceed k), and where all
+    samples and centres are in one place: constant data are not praised.
+
+    Parameters
+    ----------
+    dof : "faded" divides W by n − k, "none" by n.
+
+    References
+    ----------
+    Sharma, S. (1996). Applied multivariate techniques.
+    """
+
+    name: str = static("rmsstd")
+    dof: str = static("faded")
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion)
+
+    def __post_init__(self):
+        one_of("RMSSTD", "dof", self.dof, ("faded", "none"))
+
+    def compare(self, stats, forgetting):
+        n = freedom(stats, self.dof)
+        mean = divide(stats.dispersion.total, stats.centers.shape[1] * n, 0.0)
+        return given((n > 0) & ~stats.constant, root(mean))
+
+    def scaled(self, value, by, features, k):
+        return value * by
+
+    def cautions(self, forgetting, k):
+        return caution("RMSSTD", self.dof, forgetting, k)

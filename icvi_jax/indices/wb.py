@@ -1,0 +1,30 @@
+"""WB: the sum of squares within clusters over that between them, times k.      WB = k W / B"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion, Overall
+
+
+@spec
+class WB(Comparison):
+    r"""Within over between, times the number of clusters; small is good.
+
+    .. math:: WB = k W / B, \quad W = Σ_i C_i, \quad B = Σ_i M_i ‖v_i − μ‖²
+
+    NaN with fewer than two clusters and where B = 0, which is all centres on the faded mean μ of all samples.
+
+    References
+    ----------
+    Zhao, Q. and Fränti, P. (2014). WB-index: a sum-of-squares based index for cluster validity.
+    """
+
+    name: str = static("wb")
+    goal: ClassVar = "min"
+    needs: ClassVar = (Count, Dispersion, Overall)
+
+    def compare(self, stats, forgetting):
+        return divide(stats.k * stats.dispersion.total, stats.overall.between, stats.xp.nan)

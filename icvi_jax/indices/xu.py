@@ -1,0 +1,38 @@
+"""Xu: logarithm of the spread within clusters, with a price on k.      Xu = p log √(W / (p n²)) + log k"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from icvi_jax.indices.base import Comparison, divide, log
+from icvi_jax.spec import spec, static
+from icvi_jax.statistics import Count, Dispersion
+
+
+@spec
+class Xu(Comparison):
+    r"""Logarithm of the spread within clusters plus that of their number; small is good.
+
+    .. math:: Xu = p \log \sqrt{W / (p n²)} + \log k, \quad W = Σ_i C_i
+
+    n is ω = Σ λ^(n−j), the faded number of samples. NaN with fewer than two clusters and where W = 0, whose logarithm
+    would be the best value of all. It sees no separation, so coincident centres go unnoticed.
+
+    References
+    ----------
+    Xu, L. (1997). Bayesian Ying-Yang machine, clustering and number of clusters.
+    """
+
+    name: str = static("xu")
+    goal: ClassVar = "min"
+    range: ClassVar = (-float("inf"), float("inf"))
+    positive: ClassVar = False
+    needs: ClassVar = (Count, Dispersion)
+
+    def compare(self, stats, forgetting):
+        p = stats.centers.shape[1]
+        return p / 2 * log(divide(stats.dispersion.total, p * stats.n * stats.n, 0.0)) + log(stats.k)
+
+    def scaled(self, value, by, features, k):
+        return value + features * math.log(by)

@@ -1,0 +1,202 @@
+r"""Covariance: the shape of each cluster.      Σ_i = scatter_i / (M_i (1 − R_i)) + δI,  R_i = Σ_j w_ij² / M_i²
+
+Carried as the members' mean outer product about their mean, packed (see `icvi_jax.kernels.ellipsoid`), and as
+`freedom` = 1 − R, the share of the mass that is left to judge the spread by: 0 for a single member. Both are ratios, so
+they neither fade nor underflow; the mass and the mean they belong to are those of the dispersion.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+from icvi_jax.kernels import cholesky, ellipsoid, moments
+from icvi_jax.kernels.arrays import namespace
+from icvi_jax.statistics.base import Statistic, leftover, merged
+from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.statistics.overall import Overall
+from icvi_jax.types import Array
+
+
+class CovarianceState(NamedTuple):
+    """Mean outer product about the mean (k, p (p + 1)/2, *streams) and 1 − R (k, *streams)."""
+
+    scatter: Array
+    freedom: Array
+
+
+class _Shape(Statistic):
+    """Covariances of the clusters whose masses and means are another statistic, `base`."""
+
+    base: str
+
+    @staticmethod
+    def weights(step):
+        raise TypeError("a covariance says which weights a sample has")
+
+    @classmethod
+    def left(cls, step):
+        """What is left of the weights of a sample that is to be removed."""
+        return cls.weights(step)
+
+    @classmethod
+    def update(cls, old, step):
+        mass, mean, _ = old[cls.base]
+        _, b = moments.share(mass, step.fade, cls.weights(step))
+        return _joined(old[cls.name], b, step.x - mean, None)
+
+    @classmethod
+    def combine(cls, a, b):
+        _, part = moments.share(a[cls.base].mass, 1, b[cls.base].mass)
+        return _joined(a[cls.name], part, b[cls.base].mean - a[cls.base].mean, b[cls.name])
+
+    @classmethod
+    def remove(cls, old, step):
+        xp = namespace(step.x)
+        mass, mean, _ = old[cls.base]
+        scatter, freedom = old[cls.name]
+        r, gone = leftover(mass, cls.left(step))
+        wide = r[:, None, ...]
+        scatter = scatter + wide * (scatter - (1 + wide) * ellipsoid.outer(step.x - mean))
+        freedom = (1 + r) * (1 + r) * freedom - 2 * r
+        none = gone | (freedom < 0)
+        scatter = xp.where(none[:, None, ...], xp.zeros_like(scatter), scatter)
+        return CovarianceState(scatter, xp.where(none, xp.zeros_like(freedom), freedom))
+
+    @classmethod
+    def view(cls, stats, state):
+        return CovarianceView(stats, state, getattr(stats, cls.base).mean)
+
+
+class Covariance(_Shape):
+    """Covariance of each cluster's members about their mean, unbiased under faded weights."""
+
+    name = "covariance"
+    base = "dispersion"
+    needs = (Dispersion,)
+
+    @staticmethod
+    def weights(step):
+        return step.w
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return _zeros(k, features, streams, xp, dtype)
+
+    @staticmethod
+    def batch(recording):
+        return _batch(recording.x, recording.w, recording.fades)
+
+    @staticmethod
+    def begin(old, prototypes, mass):
+        scatter, freedom = old["covariance"]
+        return CovarianceState(0 * scatter, 1 - 1 / mass + 0 * freedom)
+
+    @staticmethod
+    def merge(old, i, j):
+        masses, means = old["dispersion"].mass, old["dispersion"].mean
+        _, part = moments.share(masses[i : i + 1, ...], 1, masses[j : j + 1, ...])
+        a, b = (CovarianceState(*(f[s : s + 1, ...] for f in old["covariance"])) for s in (i, j))
+        one = _joined(a, part, means[j : j + 1, ...] - means[i : i + 1, ...], b)
+        return CovarianceState(*(merged(whole, new, i, j) for whole, new in zip(old["covariance"], one)))
+
+
+class OverallCovariance(_Shape):
+    """Covariance of all samples about their faded mean, as that of one cluster that takes everything."""
+
+    name = "overall_covariance"
+    base = "overall"
+    needs = (Overall,)
+
+    @staticmethod
+    def weights(step):
+        return namespace(step.x).astype(step.seen, step.x.dtype)[None, ...]
+
+    @classmethod
+    def left(cls, step):
+        return namespace(step.x).where(step.seen, step.fade, 0 * step.fade)[None, ...]
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return _zeros(1, features, streams, xp, dtype)
+
+    @staticmethod
+    def batch(recording):
+        return _batch(recording.x, namespace(recording.x).ones_like(recording.x[:, :1]), recording.fades)
+
+
+class CovarianceView:
+    """What indices read of covariances.
+
+    Attributes
+    ----------
+    each : Σ_i, packed: (k, p (p + 1)/2, *streams).
+    logdet : log det Σ_i: (k, *streams).
+    cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: (k (k − 1)/2, *streams).
+    both : whether both slots of the pair are active, of the same shape.
+    """
+
+    def __init__(self, stats, state, mean):
+        self._stats, self._state, self._mean = stats, state, mean
+        self._p = stats.centers.shape[1]
+        self._ridge = 10.0 ** (-12 / self._p)
+
+    @cached_property
+    def each(self):
+        xp = self._stats.xp
+        scatter, freedom = self._state
+        some = freedom > (1e-6 if xp.finfo(freedom.dtype).bits <= 32 else 1e-12)
+        scale = xp.where(some, 1 / xp.where(some, freedom, xp.ones_like(freedom)), xp.zeros_like(freedom))
+        return scatter * scale[:, None, ...] + self._ridge * ellipsoid.identity(self._p, scatter)
+
+    @cached_property
+    def logdet(self):
+        return cholesky.logdet(self.each, self._p, self._ridge)
+
+    @cached_property
+    def both(self):
+        on = self._stats.active
+        return self._stats.xp.concat([on[i : i + 1, ...] & on[i + 1 :, ...] for i in range(on.shape[0] - 1)])
+
+    @cached_property
+    def cross_entropies(self):
+        xp, S, m = self._stats.xp, self.each, self._mean
+        rows = range(S.shape[0] - 1)
+        d = [m[i : i + 1, ...] - m[i + 1 :, ...] for i in rows]
+        pooled = [S[i : i + 1, ...] + S[i + 1 :, ...] for i in rows]
+        if self._p <= cholesky.SMALL:  # all at once; large matrices row by row, to spare memory
+            d, pooled = [xp.concat(d)], [xp.concat(pooled)]
+        pairs = [cholesky.gaussian(Q, e, 2 * self._ridge) for Q, e in zip(pooled, d)]
+        constant = self._p * math.log(2 * math.pi)
+        return xp.concat([(F + logdet + constant) / 2 for F, logdet in pairs])
+
+
+def _zeros(k, features, streams, xp, dtype):
+    scatter = xp.zeros((k, ellipsoid.packed(features), *streams), dtype=dtype)
+    return CovarianceState(scatter, xp.zeros((k, *streams), dtype=dtype))
+
+
+def _joined(a, part, e, b):
+    """Shape of `a` and `b` together; `b` (None: a point) has the share `part` of the mass and a mean off by `e`."""
+    wide = part[:, None, ...]
+    rest = 1 - part
+    scatter = (1 - wide) * ellipsoid.outer(e) - a.scatter
+    freedom = rest * (2 * part + rest * a.freedom)
+    if b is not None:
+        scatter, freedom = scatter + b.scatter, freedom + part * part * b.freedom
+    return CovarianceState(a.scatter + wide * scatter, freedom)
+
+
+def _batch(X, W, fades):
+    xp = namespace(X)
+    mass, mean, _ = moments.batch(X, W, fades)
+    safe = xp.where(mass > 0, mass, xp.ones_like(mass))
+    weights = W * fades[:, None] / safe
+    shapes = []
+    for i in range(W.shape[1]):
+        e = X - mean[i, :]
+        S = (weights[:, i, None] * e).T @ e
+        shapes.append(xp.concat([S[j:, j] for j in range(X.shape[1])]))
+    square_sum = xp.sum(weights * weights, axis=0)
+    return CovarianceState(xp.stack(shapes), xp.where(mass > 0, 1 - square_sum, xp.zeros_like(mass)))

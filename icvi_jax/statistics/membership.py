@@ -1,0 +1,66 @@
+r"""Membership: how decided the clusterer was.      Σ_j λ^{n−j} Σ_i u_ij² / ω,  −Σ_j λ^{n−j} Σ_i u_ij log u_ij / ω"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import namespace
+from icvi_jax.kernels.arrays import squares as sum_of_squares
+from icvi_jax.kernels.moments import share
+from icvi_jax.statistics.base import Statistic, leftover
+from icvi_jax.statistics.count import Count
+from icvi_jax.types import Array
+
+
+class MembershipState(NamedTuple):
+    """Faded means over samples of Σ u² and of −Σ u log u."""
+
+    squares: Array
+    entropy: Array
+
+
+class Membership(Statistic):
+    """Faded means over samples, of their squared memberships and of their entropy.
+
+    Memberships count as they were when the sample came, whatever became of the slots. `merge` leaves them alone too,
+    which is exact for crisp ones.
+    """
+
+    name = "membership"
+    needs = (Count,)
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return MembershipState(xp.zeros(streams, dtype=dtype), xp.zeros(streams, dtype=dtype))
+
+    @staticmethod
+    def update(old, step):
+        xp = namespace(step.x)
+        _, b = share(old["count"].weight, step.fade, xp.astype(step.seen, step.x.dtype))
+        return MembershipState(*(a + b * (new - a) for a, new in zip(old["membership"], of_sample(step.u))))
+
+    @staticmethod
+    def batch(recording):
+        xp = namespace(recording.x)
+        weights = recording.fades / xp.sum(recording.fades)
+        return MembershipState(*(xp.sum(weights * a) for a in of_sample(recording.u.T)))
+
+    @staticmethod
+    def combine(a, b):
+        _, part = share(a["count"].weight, 1, b["count"].weight)
+        return MembershipState(*(x + part * (y - x) for x, y in zip(a["membership"], b["membership"])))
+
+    @staticmethod
+    def remove(old, step):
+        xp = namespace(step.x)
+        w = xp.where(step.seen, step.fade, xp.zeros_like(step.fade))
+        r, gone = leftover(old["count"].weight, w)
+        means = (a + r * (a - new) for a, new in zip(old["membership"], of_sample(step.u)))
+        return MembershipState(*(xp.where(gone | (a < 0), xp.zeros_like(a), a) for a in means))
+
+
+def of_sample(u):
+    """Σ u² and −Σ u log u of memberships (k, *streams), with 0 log 0 = 0."""
+    xp = namespace(u)
+    logs = xp.log(xp.where(u > 0, u, xp.ones_like(u)))
+    return sum_of_squares(u), -xp.sum(u * logs, axis=0)
