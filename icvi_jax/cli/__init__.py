@@ -1,0 +1,65 @@
+"""The command `icvi`: from a file of readings to a report one can look at."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+USAGE_ERROR, INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; whatever goes wrong is one line on standard error and exit code 2, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    warnings.showwarning = _note
+    try:
+        from icvi_jax.cli.app import start
+    except ImportError as error:
+        return _say(f"needs the package {error.name!r}: pip install 'icvi-jax[cli]'")
+    try:
+        return start(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; leave nothing for Python to flush and complain about at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ImportError as error:
+        return _say(f"needs the package {error.name!r}: pip install 'icvi-jax[{_extra(error.name)}]'")
+    except MemoryError:
+        return _say("not enough memory: take windows with --every, or fewer columns")
+    except Exception as error:  # noqa: BLE001 - a person at a terminal has no use for a traceback
+        if os.environ.get("ICVI_TRACEBACK"):
+            raise
+        known = isinstance(error, (ValueError, OSError))
+        return _say(str(error) if known else f"{type(error).__name__}: {error} (ICVI_TRACEBACK=1 shows where)")
+
+
+def _extra(module: str | None) -> str:
+    """The extra that brings a module."""
+    return {"paho": "mqtt", "prometheus_client": "prometheus"}.get((module or "").partition(".")[0], "cli")
+
+
+def one_line(text: str) -> str:
+    """Make text of any origin safe for one line of a terminal: control characters are shown, not obeyed.
+
+    Examples
+    --------
+    >>> one_line("a\\nb\\x1b[31m")
+    'a b\\\\x1b[31m'
+    """
+    flat = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
+
+
+def _say(text: str) -> int:
+    """Print one line on standard error and give the exit code."""
+    print(f"icvi: {one_line(text)[:600]}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _note(message: Warning | str, *_: object) -> None:
+    """Print a warning as a person wants it: what, not where in the code."""
+    print(f"icvi: note: {one_line(str(message))}", file=sys.stderr)

@@ -1,0 +1,117 @@
+"""The commands and their help; what each one does is in a file of its own, imported when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from icvi_jax.cli.config import apply_config
+from icvi_jax.cli.options import DATA, Config, Data, Model, Output
+
+app = App(
+    name="icvi",
+    help="Live validation of stream clustering: how well do the clusters fit, sample by sample, and when did they stop fitting?",
+    version=lambda: _version(),
+    default_parameter=Parameter(consume_multiple=True, negative=(), show_default=lambda value: _shown(value)),
+    help_format="markdown",
+)
+Source = Annotated[str, Parameter(allow_leading_hyphen=True, group=DATA)]
+InData = Parameter(group=DATA)
+
+
+def _shown(value: object) -> object:
+    """Defaults as one would type them; None where there is nothing to show."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value if value not in ("", None, False) else None
+
+
+def _version() -> str:
+    from icvi_jax import __version__
+
+    return __version__
+
+
+def start(arguments: Sequence[str]) -> int:
+    """Parse the arguments and call the command; gives the exit code."""
+    from icvi_jax.cli import _say, one_line
+
+    try:
+        tokens = apply_config(app, arguments)
+        result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        return _say(one_line(str(error)))
+    return result if isinstance(result, int) else 0
+
+
+@app.command
+def run(
+    source: Source = "s2",
+    /,
+    *,
+    seed: Annotated[int, InData] = 0,
+    label: Annotated[str, InData] = "",
+    format: Annotated[Literal["auto", "sensorscope", "gas"], InData] = "auto",
+    data: Data = Data(),
+    model: Model = Model(),
+    output: Output = Output(),
+    config: Config = Config(),
+) -> int:
+    """Validate the clustering of one stream and write readings, a plot and a report.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV, Parquet, NPY, NPZ; `-` is standard input) or a built-in stream: `s1`, `s2`, `s3`.
+    seed
+        Seed of a built-in stream.
+    label
+        Column with the true mode of each row, shown in the report; a column called `label` if not given.
+    format
+        `sensorscope`: a meteo file of that project. `gas`: a file of the UCI gas sensor array. `auto`: a plain table.
+    """
+    from icvi_jax.cli.run import run_command
+
+    return run_command(source, seed, label, format, data, model, output)
+
+
+@app.command
+def fleet(
+    source: Source,
+    /,
+    *,
+    node: Annotated[str, InData] = "",
+    data: Data = Data(),
+    model: Model = Model(),
+    output: Output = Output(),
+    config: Config = Config(),
+) -> int:
+    """Validate many nodes at once, rank them by distress, and write readings and a report.
+
+    Parameters
+    ----------
+    source
+        A long table with a node column, a wide table (`node_variable` columns), a folder with one file a node, or
+        an NPZ file with an array (nodes, steps, features).
+    node
+        Column that names the node; found by its name (`node`, `station_id`, …) if not given.
+    """
+    from icvi_jax.cli.fleet import fleet_command
+
+    return fleet_command(source, node, data, model, output)
+
+
+@app.command
+def indices() -> int:
+    """List the indices, which direction is good, and what each one says."""
+    from icvi_jax.cli.catalogues import show_indices
+
+    return show_indices()
+
+
+@app.command
+def datasets() -> int:
+    """List the built-in streams."""
+    from icvi_jax.cli.catalogues import show_datasets
+
+    return show_datasets()

@@ -1,0 +1,62 @@
+"""A pipeline built from the options."""
+
+from __future__ import annotations
+
+import difflib
+
+import icvi_jax as icvi
+from icvi_jax.cli.options import Model
+from icvi_jax.clusterers.oec import OnlineEllipsoidal
+from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.monitors.distress import Distress
+
+
+def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
+    """The indices asked for, in that order."""
+    known = {entry.name: entry.index for entry in catalogue()}
+    if not model.index:
+        raise ValueError("--index: name at least one, or all")
+    names = list(known) if "all" in model.index else list(dict.fromkeys(model.index))
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "icvi indices lists them"
+            if "." in name or "/" in name:
+                hint = "the source goes before --index"
+            raise ValueError(f"--index: there is no index {name!r}; {hint}")
+    return tuple(known[name]() for name in names)
+
+
+def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMeans | OnlineEllipsoidal:
+    """Sequential k-means if there is a k, else the ellipsoidal clusterer, which needs none."""
+    if model.clusterer == "oec":
+        if model.k is not None:
+            raise ValueError("-k: oec finds the number of clusters itself; its limit is --capacity")
+        return OnlineEllipsoidal(capacity=model.capacity)
+    k = model.k if model.k is not None else usual_k
+    if k is not None:
+        return icvi.SequentialKMeans(k=k)
+    if model.clusterer == "sk-means":
+        raise ValueError("--clusterer sk-means: say how many clusters with -k")
+    return OnlineEllipsoidal(capacity=model.capacity)
+
+
+def pipeline_of(model: Model, usual_k: int | None = None, watch_all: bool = False) -> icvi.Pipeline:
+    """The whole pipeline; the first index raises alarms, or all of them do."""
+    if not 0 < model.forgetting <= 1:
+        raise ValueError(f"--forgetting {model.forgetting:g}: wants a number above 0, at most 1")
+    indices = chosen_indices(model)
+    watched = indices if watch_all else indices[:1]
+    return icvi.Pipeline(
+        clusterer=clusterer_of(model, usual_k),
+        panel=icvi.Panel(indices=indices, forgetting=model.forgetting),
+        monitors={index.name: Distress() for index in watched},
+        standardize=icvi.Standardize() if model.standardize else None,
+    )
+
+
+def named(clusterer: icvi.SequentialKMeans | OnlineEllipsoidal) -> str:
+    """What to call a clusterer in a sentence."""
+    if isinstance(clusterer, icvi.SequentialKMeans):
+        return f"sequential k-means, k = {clusterer.k}"
+    return f"online ellipsoidal clustering, at most {clusterer.capacity} clusters"

@@ -1,0 +1,65 @@
+"""The options that commands share, written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+DATA = Group("Data", sort_key=1)
+MODEL = Group("Clusters and indices", sort_key=2)
+OUTPUT = Group("Output", sort_key=3)
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What clusters the stream and what judges the clusters."""
+
+    k: Annotated[int | None, Parameter(name="-k")] = None
+    """Number of clusters, found by sequential k-means. Without it the ellipsoidal clusterer finds the number itself."""
+    clusterer: Literal["sk-means", "oec"] | None = None
+    """Sequential k-means, or online ellipsoidal clustering."""
+    capacity: int = 16
+    """Most clusters that `oec` may open."""
+    index: tuple[str, ...] = ("xb", "db")
+    """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises the alarms."""
+    forgetting: float = 0.9
+    """How much of the past each sample keeps: 0.9 remembers about 10 samples, 1 forgets nothing."""
+    standardize: bool = False
+    """Scale each column by its own running mean and spread, so that units do not matter."""
+
+
+@Parameter(name="*", group=DATA)
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which part of a file is meant."""
+
+    columns: tuple[str, ...] = ()
+    """Columns to use; all columns of numbers if not given."""
+    time: str = ""
+    """Column with the time; the first column of dates if not given."""
+    every: str = ""
+    """Take the mean in windows: of time (10min, 1h) or of rows (100)."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where the files go."""
+
+    out: Path = Path("icvi-out")
+    """Folder for readings, plot and report."""
+    readings: str = "readings.csv"
+    """Name of the table of readings in that folder; its extension chooses .csv, .tsv or .parquet."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Options kept in a file."""
+
+    config: Path | None = None
+    """TOML file with options, such as `index = ["xb", "ch"]`, for all commands or under `[run]`; the command line wins."""

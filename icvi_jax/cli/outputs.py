@@ -1,0 +1,53 @@
+"""The files a command leaves: readings, plot and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icvi_jax.cli.options import Output
+from icvi_jax.report.result import CODES, Result
+from icvi_jax.tables import whole, write_table
+
+
+def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], dict[str, tuple[str, ...]]]:
+    """Columns of the table of readings, and the words behind the numbers in some of them."""
+    nodes, steps = result.label.shape
+    columns: dict[str, NDArray[np.generic]] = {}
+    words: dict[str, tuple[str, ...]] = {}
+    if nodes > 1:
+        columns["node"] = np.repeat(np.arange(nodes), steps)
+        words["node"] = result.nodes
+    columns["sample"] = np.tile(np.arange(steps), nodes)
+    if result.times is not None:
+        columns[result.time_name if result.time_name not in ("", "sample", "node") else "time"] = np.tile(result.times, nodes)
+    for name, values in result.values.items():
+        columns[name] = values.reshape(-1)
+    columns |= {"cluster": result.label.reshape(-1), "clusters": result.k.reshape(-1)}
+    columns |= {"seen": result.seen.reshape(-1), "outlier": result.outlier.reshape(-1)}
+    for name, codes in result.codes.items():
+        columns[f"{name}_alarm"] = codes.reshape(-1)
+        words[f"{name}_alarm"] = ("", *CODES[1:])
+        columns[f"{name}_distress"] = result.standing[name].reshape(-1)
+    return columns, words
+
+
+def write_all(result: Result, output: Output) -> list[Path]:
+    """Write everything; gives the paths."""
+    from icvi_jax.report.page import write_page
+    from icvi_jax.report.plot import figure
+
+    folder = output.out
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out {folder}: there is a file of that name")
+    if Path(output.readings).name != output.readings:
+        raise ValueError(f"--readings {output.readings}: a name without a folder (the folder is --out)")
+    paths = [folder / output.readings, folder / "plot.png", folder / "report.html"]
+    write_table(paths[0], *readings_columns(result))
+    with whole(paths[1]) as draft:
+        figure(result).savefig(draft, format="png", dpi=140)
+    with whole(paths[2]) as draft:
+        write_page(result, draft)
+    return paths

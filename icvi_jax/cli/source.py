@@ -1,0 +1,63 @@
+"""SOURCE: a built-in stream, a file, or one of the published formats."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import numpy as np
+
+from icvi_jax.cli.options import Data
+from icvi_jax.streams import catalogue, read_gas, read_sensorscope
+from icvi_jax.tables import Table, TableError, read, resample
+from icvi_jax.tables.windows import seconds
+
+
+def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tuple[Table, int | None]:
+    """Read the source; gives the table, and the k of a built-in stream."""
+    if source in catalogue():
+        entry = catalogue()[source]
+        if data.columns or data.time or label:
+            raise ValueError(f"--columns, --time and --label are for files; {source} is a built-in stream")
+        stream = entry.function(seed=seed)
+        table = Table(source, stream.features, stream.x, truth=np.asarray(stream.mode))
+        return (resample(table, data.every) if data.every else table), entry.k
+    if format != "auto":
+        return _published(source, format, data), None
+    if source != "-" and not Path(source).exists():
+        close = difflib.get_close_matches(source, catalogue(), n=1)
+        hint = f"; did you mean the built-in {close[0]!r}?" if close else f"; built-in streams are {', '.join(catalogue())}"
+        raise TableError(source, f"there is no such file{hint}")
+    table = read(source, data.columns, data.time, label)
+    return (resample(table, data.every) if data.every else table), None
+
+
+def _published(source: str, format: str, data: Data) -> Table:
+    """Read a SensorScope or gas sensor file with the readers that know it."""
+    if not Path(source).is_file():
+        raise TableError(source, "there is no such file")
+    every = data.every
+    if format == "sensorscope":
+        minutes = (seconds(every) or 0) / 60 if every else 10
+        if minutes != int(minutes) or minutes < 1:
+            raise ValueError(f"--every {every}: this format wants whole minutes")
+        chosen = {"features": data.columns} if data.columns else {}
+        found = read_sensorscope(source, station=None, minutes=int(minutes), **chosen)
+    else:
+        if data.columns:
+            raise ValueError("--columns: the gas reader takes the first two sensors of each type")
+        rows = 100 if not every else int(float(every)) if seconds(every) is None else round(100 * seconds(every))
+        found = read_gas(source, rows=max(1, rows))
+    truth = found.mode if found.changes else None
+    return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
+
+
+def check_length(table: Table, needed: int) -> None:
+    """Refuse a stream that ends before the first value could come."""
+    complete = int(np.isfinite(table.x).all(axis=1).sum())
+    if complete == 0:
+        sparse = int(np.argmin(np.isfinite(table.x).sum(axis=0)))
+        raise TableError(table.name, "no row has a reading in every column (choose with --columns); this one is the emptiest",
+                         1, None, table.features[sparse])
+    if complete < needed:
+        raise TableError(table.name, f"{complete} complete rows are too few: the first value comes with row {needed}", complete)

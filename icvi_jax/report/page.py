@@ -1,0 +1,45 @@
+"""The report: one HTML file that needs nothing else, drawn by a small script of our own on canvases.
+
+Tried for a fleet of 1000 nodes by 2000 steps: bokeh brings 1.4 MB of script and plotly 4.8 MB before the first reading,
+and both keep a heat map as numbers of which every node's curve would be a second copy. The script here has about 25 kB and
+draws heat map and curves from one compressed block; sizes and times in the browser are measured by `benchmarks/command.py`.
+Browsers since 2023 unpack the block by themselves (`DecompressionStream`).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from .payload import pack
+from .result import Result
+
+EMBED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def page(result: Result) -> str:
+    """The report as text.
+
+    Names from the file go into the page as JSON whose angle brackets are escaped, and the script writes them as text
+    nodes, so that a node called ``<script>`` is only a name.
+    """
+    meta, block = pack(result)
+    folder = files("icvi_jax.report")
+    parts = {name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "draw.js", "page.js")}
+    filled = {
+        "title": html.escape(result.name),
+        "css": parts["page.css"],
+        "script": parts["draw.js"] + parts["page.js"],
+        "meta": json.dumps(meta, allow_nan=False, ensure_ascii=False).translate(EMBED),
+        "block": block,
+    }
+    # One pass over the template alone: a name from a file that looks like a mark is not filled in again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], parts["page.html"])
+
+
+def write_page(result: Result, path: Path) -> None:
+    """Write the report to `path`."""
+    path.write_text(page(result), encoding="utf-8")

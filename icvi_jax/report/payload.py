@@ -1,0 +1,162 @@
+"""A result packed for the page: small numbers in one compressed block, names and sentences as JSON.
+
+Index values become 12-bit steps of their (logarithmic) range, finer than a pixel, split in a plane of high and one of
+low bytes, which compress apart. All nodes keep their index curves, the worst hundred also their readings and clusters.
+What would make the page heavier than its budget is thinned in time: of so many samples the worst index value stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icvi_jax.monitors.story import story
+
+from .result import Result, distress_score, true_changes, worst_first
+
+LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
+CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
+
+
+class Block:
+    """Byte arrays one after another, each aligned to 8 bytes so that a browser can look at it in place."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, array: NDArray[np.generic]) -> dict[str, object]:
+        """Append an array; gives where it is."""
+        raw = np.ascontiguousarray(array).tobytes()
+        place = {"at": self.size, "length": int(array.size), "type": str(array.dtype)}
+        self.parts.append(raw + bytes(-len(raw) % 8))
+        self.size += len(self.parts[-1])
+        return place
+
+    def planes(self, levels: NDArray[np.uint16]) -> dict[str, object]:
+        """Append 12-bit numbers as two planes of bytes."""
+        return {"high": self.add((levels >> 4).astype(np.uint8)), "low": self.add((levels & 15).astype(np.uint8))}
+
+    def text(self) -> str:
+        """All of it, compressed, as text."""
+        return base64.b64encode(zlib.compress(b"".join(self.parts), 6)).decode()
+
+
+def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.float32]:
+    """Keep the worst of each `factor` samples, (N, T) to (N, ⌈T/factor⌉); missing only where all are.
+
+    Examples
+    --------
+    >>> pool(np.array([[1.0, 5.0, np.nan]]), 2, "min").tolist()
+    [[5.0, nan]]
+    """
+    if factor == 1:
+        return values
+    short = -values.shape[1] % factor
+    padded = np.pad(values, ((0, 0), (0, short)), constant_values=np.nan).reshape(len(values), -1, factor)
+    return np.fmax.reduce(padded, axis=2) if goal == "min" else np.fmin.reduce(padded, axis=2)
+
+
+def quantize(values: NDArray[np.float64], log: bool) -> tuple[NDArray[np.uint16], float, float]:
+    """Turn values into steps of their range; gives the steps and the range, in log10 where `log`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.log10(values) if log else values.astype(np.float64)
+    finite = np.isfinite(scaled)
+    low, high = (float(scaled[finite].min()), float(scaled[finite].max())) if finite.any() else (0.0, 1.0)
+    high = high if high > low else low + 1.0
+    steps = np.where(finite, np.round((np.where(finite, scaled, low) - low) / (high - low) * (LEVELS - 1)) + 1, 0)
+    steps = np.where(np.isposinf(scaled), LEVELS + 1, steps)
+    # The logarithm of 0 is the bottom of the scale, not missing.
+    return np.where(np.isneginf(scaled), 1, steps).astype(np.uint16), low, high
+
+
+def pack(result: Result) -> tuple[dict[str, object], str]:
+    """Pack a result: what goes to the page as JSON, and the compressed block."""
+    order, score = worst_first(result), distress_score(result)
+    nodes, steps = result.label.shape
+    factor = max(1, -(-nodes * steps * len(result.values) // CURVE_BUDGET))
+    thin = slice(None, None, factor)
+    block, indices = Block(), []
+    for name, values in result.values.items():
+        about = result.about[name]
+        levels, low, high = quantize(pool(values[order], factor, about.goal), about.positive)
+        indices.append({"name": name, "title": about.title, "goal": about.goal, "log": about.positive, "low": low, "high": high,
+                        "meaning": about.meaning, "data": block.planes(levels)})
+    shown = result.label[:1, thin].shape[1]
+    detailed = int(np.clip(DETAIL_BUDGET // (shown * len(result.features)), 1, min(MOST_DETAILED, nodes)))
+    dated = result.times is not None and result.times.dtype.kind == "M"
+    times = np.arange(steps) if result.times is None else result.times
+    clock = (times.astype("datetime64[us]").astype(np.int64) / 1e3 if dated else times.astype(np.float64))[thin]
+    return {
+        "name": result.name,
+        "nodes": [result.nodes[n] for n in order],
+        "score": [round(float(score[n]), 4) for n in order],
+        "steps": shown,
+        "factor": factor,
+        "time": {"kind": "date" if dated else "number" if result.times is not None else "sample", "name": result.time_name or "sample",
+                 "data": block.add(clock)},
+        "indices": indices,
+        "alarms": [_alarms(result, name, order, factor, block) for name in result.codes],
+        "detail": _detail(result, order[:detailed], thin, block),
+        "changes": (true_changes(result) // factor).tolist(),
+        "stories": _stories(result, order),
+        "settings": result.settings,
+        "notes": list(result.notes),
+        "missing": [round(float(1 - result.seen[n].mean()), 4) for n in order],
+        "overflow": bool(result.overflow.any()),
+    }, block.text()
+
+
+def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, block: Block) -> dict[str, object]:
+    """Alarms of one index by row of the page, and the spans in which distress stands."""
+    codes = result.codes[name][order]
+    row, at = np.nonzero(codes)
+    row, at = row[:MOST_ALARMS], at[:MOST_ALARMS]
+    standing = np.pad(result.standing[name][order].astype(np.int8), ((0, 0), (1, 1)))
+    edges = np.diff(standing, axis=1)
+    begin, end = np.nonzero(edges == 1), np.nonzero(edges == -1)
+    return {
+        "index": name,
+        "row": block.add(row.astype(np.uint32)),
+        "at": block.add((at // factor).astype(np.uint32)),
+        "code": block.add(codes[row, at].astype(np.uint8)),
+        "spans": {"row": block.add(begin[0].astype(np.uint32)), "from": block.add((begin[1] // factor).astype(np.uint32)),
+                  "to": block.add(((end[1] - 1) // factor).astype(np.uint32))},
+    }
+
+
+def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) -> dict[str, object]:
+    """Readings, clusters and centres of the worst nodes."""
+    x = result.x[rows][:, thin]
+    features = []
+    for j, name in enumerate(result.features):
+        levels, low, high = quantize(x[:, :, j], log=False)
+        features.append({"name": name, "low": low, "high": high, "data": block.planes(levels)})
+    centers = result.centers[rows].astype(np.float32)
+    return {
+        "rows": len(rows),
+        "features": features,
+        "label": block.add(np.where(result.label[rows][:, thin] < 0, 255, result.label[rows][:, thin] % 255).astype(np.uint8)),
+        "k": block.add(result.k[rows][:, thin].astype(np.uint8)),
+        "snapshots": (result.snapshots // (thin.step or 1)).tolist(),
+        "slots": centers.shape[2],
+        "centers": block.add(centers),
+    }
+
+
+def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
+    """What happened to each node, in sentences; empty lists for quiet ones."""
+    stories = []
+    for n in order:
+        sentences: list[str] = []
+        for name, codes in result.codes.items():
+            if codes[n].any():
+                told = story(codes[n], result.times, result.seen[n])
+                sentences += [f"{name}: {sentence}" if len(result.codes) > 1 else sentence for sentence in told[:MOST_SENTENCES]]
+                if len(told) > MOST_SENTENCES:
+                    sentences.append(f"… and {len(told) - MOST_SENTENCES} more")
+        stories.append(sentences)
+    return stories

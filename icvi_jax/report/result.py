@@ -1,0 +1,121 @@
+"""What there is to show: plain arrays with their names, of one stream or of a fleet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icvi_jax.tables.table import Times
+
+CODES = ("quiet", "spike", "recovered", "distress")
+
+
+class About(NamedTuple):
+    """What an index means, for people.
+
+    Attributes
+    ----------
+    title
+        Its name in full.
+    goal
+        "min" or "max", the direction that is good.
+    positive
+        Whether all values are positive, so that a logarithmic scale suits it.
+    meaning
+        A sentence.
+    """
+
+    title: str
+    goal: str
+    positive: bool
+    meaning: str
+
+
+class Result(NamedTuple):
+    """Readings of N streams over T samples; a single stream is a fleet of one.
+
+    Attributes
+    ----------
+    name
+        What the source is called.
+    nodes
+        Name of each stream.
+    features
+        Name of each of the p columns.
+    times
+        Time of each sample (T,), or None: samples are counted.
+    time_name
+        Name of the time column, or empty.
+    x
+        Samples (N, T, p).
+    values
+        Index values by name, (N, T) each.
+    about
+        What each index means, by name.
+    label
+        Cluster of each sample (N, T), −1 for none.
+    k
+        Number of clusters (N, T).
+    codes
+        Alarm codes by the name of the index that raised them, (N, T) each: 0 quiet, 1 spike, 2 recovered, 3 distress.
+    standing
+        Whether distress stands, by the same names, (N, T) each.
+    score
+        How bad things are, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
+    seen
+        False where a sample was missing, (N, T).
+    outlier, overflow
+        The sample fits no cluster; a cluster was wanted and there was no room, (N, T).
+    snapshots
+        Samples at which the centres were noted, (S,).
+    centers
+        Centres at these samples, (N, S, k, p); NaN for clusters that do not exist.
+    truth
+        True mode of each sample (T,), or None; −1 where unknown.
+    settings
+        Pairs of a word and its value: which clusterer, which forgetting.
+    notes
+        What the reader of the file did, a sentence each.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    features: tuple[str, ...]
+    times: Times | None
+    time_name: str
+    x: NDArray[np.float64]
+    values: dict[str, NDArray[np.float32]]
+    about: dict[str, About]
+    label: NDArray[np.int32]
+    k: NDArray[np.int32]
+    codes: dict[str, NDArray[np.int8]]
+    standing: dict[str, NDArray[np.bool_]]
+    score: dict[str, NDArray[np.float32]]
+    seen: NDArray[np.bool_]
+    outlier: NDArray[np.bool_]
+    overflow: NDArray[np.bool_]
+    snapshots: NDArray[np.int64]
+    centers: NDArray[np.float32]
+    truth: NDArray[np.int64] | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def distress_score(result: Result) -> NDArray[np.float64]:
+    """How badly each node fares, (N,): the mean over its samples of the first monitor's score."""
+    if not result.score:
+        return np.zeros(len(result.nodes))
+    score = next(iter(result.score.values())) * result.seen
+    return score.sum(axis=1, dtype=np.float64) / np.maximum(result.seen.sum(axis=1), 1)
+
+
+def worst_first(result: Result) -> NDArray[np.int64]:
+    """Order of the nodes: most distress first, ties as in the file."""
+    return np.argsort(-distress_score(result), kind="stable")
+
+
+def true_changes(result: Result) -> NDArray[np.int64]:
+    """Samples at which the true mode changes; none where the truth is not known."""
+    return np.zeros(0, np.int64) if result.truth is None else 1 + np.flatnonzero(np.diff(result.truth))
