@@ -2,5 +2,6 @@
 
 from icvi_jax.monitors.base import Monitor
 from icvi_jax.monitors.distress import Distress, DistressState
+from icvi_jax.monitors.page_hinkley import PageHinkley, PageHinkleyState
 
-__all__ = ["Distress", "DistressState", "Monitor"]
+__all__ = ["Distress", "DistressState", "Monitor", "PageHinkley", "PageHinkleyState"]

@@ -14,10 +14,10 @@ SETTLED = 10
 """Values after which a level is good enough to clip by; a level that is learned anew starts from as many."""
 
 MOVED = 0.2
-"""While distress stands the level is learned anew and low: a spike then is this much on the log scale (22 %)."""
+"""While distress stands, so small a rise on the log scale (22 %) is a spike: the clusterer is already off."""
 
-FINEST = 1e-3
-"""The least spread to clip by, on the log scale: after a constant index the level must be able to move again."""
+FINEST = 1e-5
+"""A spread up to this, on the log scale or relative to a signed level, is rounding: the index has been constant."""
 
 
 class DistressState(NamedTuple):
@@ -60,13 +60,16 @@ class Distress(Monitor):
       The level is learned anew where y is then, and :math:`θ = \max(0.2, \text{width}\, s)` while distress stands.
     - distress ends with the next **recovered** (2): y came back to within `back` of the way up from the level before.
 
-    While quiet, with gain :math:`g = \max(1/(n+1), 1/\text{memory})`, c = max(s, 0.001) and the gap :math:`e = y − m`:
+    While quiet, with gain :math:`g = \max(1/(n+1), 1/\text{memory})` after n values, and the gap :math:`e = y − m`:
 
-    .. math:: m ← m + g\, \mathrm{clip}(e, ±3c), \quad s ← s + g\,(1.2533 \min(|e|, 3c) − s).
+    .. math:: m ← m + g\, \mathrm{clip}(e, ±3s), \quad s ← s + g\,(1.2533 \min(|e|, 3s) − s),
 
-    A signed index has no logarithm and no factor: y is the index itself, f = `factor` · s, 0.2 becomes 0 and 0.001 is
-    relative to the level. Samples that are missing and values that are NaN, infinite or, for a positive index, not
-    positive change nothing. Multiplying a positive index by a constant changes no code.
+    without the clip for the first ten. An index that has been constant has no spread and would clip everything for
+    ever, so the first value that differs, unless it is a spike, starts the level anew with n = 0.
+
+    A signed index has no logarithm and no factor: y is the index itself, f = `factor` · s, and 0.2 becomes 0. Samples
+    that are missing and values that are NaN, infinite or, for a positive index, not positive change nothing.
+    Multiplying a positive index by a constant changes no code.
 
     The **score** is 0 when all is quiet. Otherwise it says how many thresholds f the index stands above where it was
     when it was last well, :math:`m_0`, and grows as that lasts:
@@ -130,9 +133,10 @@ class Distress(Monitor):
         none, zero = xp.zeros_like(n), xp.zeros_like(s)
         watched, quiet = ok & state.watching, ok & ~state.watching
         finest = zero + FINEST if positive else FINEST * xp.maximum(xp.abs(m), xp.abs(y))
-        c = xp.maximum(s, finest)
+        c, blank = xp.maximum(s, finest), s <= finest
         f = zero + xp.log(cast(self.factor, y)) if positive else cast(self.factor, y) * c
         theta = xp.maximum(xp.where(was, zero + (MOVED if positive else 0.0), f), width * c)
+        theta = theta if positive else xp.where(blank, zero + xp.inf, theta)  # no spread yet to measure a jump by
 
         # An episode goes on: it ends by coming back, or with patience.
         age = advance(state.age, watched)
@@ -143,6 +147,7 @@ class Distress(Monitor):
         # Quiet: a jump, or one more value to learn from.
         spike = quiet & self._warm(n, y) & (y - m > theta)
         learn = quiet & ~spike
+        n = xp.where(learn & blank & (n >= SETTLED) & (xp.abs(y - m) > 3 * finest), none, n)
         m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
         e = y - m0
         clip = xp.where(n < SETTLED, xp.abs(e), 3 * c)

@@ -1,0 +1,239 @@
+"""Monitors do what their definitions say, on every backend and on every kind of value."""
+
+import math
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import icvi_jax as icvi
+from icvi_jax.kernels.arrays import COUNT_LIMIT
+from icvi_jax.monitors import distress as module
+from icvi_jax.monitors.scale import badness
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from oracles.distress import distress as oracle  # noqa: E402
+
+
+def listen(monitor, values, goal="min", positive=True, seen=None, xp=np, dtype=np.float64):
+    """Codes, scores and standing along `values` (T, *streams), and the final state."""
+    values = np.asarray(values)
+    state, alarms = monitor.init(values.shape[1:], xp, dtype), []
+    seen = np.ones(values.shape, bool) if seen is None else seen
+    for value, here in zip(values, seen):
+        state, alarm = monitor.step(state, xp.asarray(value, dtype=dtype), xp.asarray(here), goal, positive)
+        alarms.append([np.asarray(part) for part in alarm])
+    codes, scores, standing = (np.stack(part) for part in zip(*alarms))
+    return codes, scores, standing, state
+
+
+def series(seed, samples=1200):
+    """A positive index with bumps, lasting steps, drifts, autocorrelated noise and values that are no numbers."""
+    rng = np.random.default_rng(seed)
+    y, noise = np.zeros(samples), 0.0
+    for _ in range(rng.integers(2, 7)):
+        start, length = rng.integers(60, samples), rng.integers(5, 300)
+        y[start : start + length] += rng.normal(1, 3)
+        y[rng.integers(60, samples) :] += rng.normal(0.3, 1.5)
+    y += np.cumsum(rng.normal(0, 0.01, samples)) + np.linspace(0, rng.uniform(-2, 6), samples)
+    for t in range(samples):
+        noise = 0.8 * noise + 0.15 * rng.normal()
+        y[t] += noise
+    values = np.exp(y)
+    spots = rng.choice(samples, 20, replace=False)
+    values[spots] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -1.0], 20)
+    return values
+
+
+class TestDistressEqualsItsDefinition:
+    @pytest.mark.parametrize(
+        "settings",
+        [{}, {"factor": 2.0, "patience": 30}, {"memory": 20, "warm": 15, "width": 4.0, "back": 0.2}],
+        ids=str,
+    )
+    @pytest.mark.parametrize("goal", ["min", "max"])
+    def test_against_a_plain_state_machine(self, settings, goal):
+        values = np.stack([series(seed) for seed in range(24)], 1)
+        values = values if goal == "min" else 1 / np.where(values == 0, np.nan, values)
+        codes, _, standing, _ = listen(icvi.Distress(**settings), values, goal)
+        expected = [oracle(v, goal, **settings) for v in values.T]
+        np.testing.assert_array_equal(codes, np.stack([e[0] for e in expected], 1))
+        np.testing.assert_array_equal(standing, np.stack([e[1] for e in expected], 1))
+        assert set(np.unique(codes)) == {0, 1, 2, 3}
+
+    def test_any_shape_of_fleet(self):
+        values = np.stack([series(seed, 300) for seed in range(6)], 1)
+        flat = listen(icvi.Distress(), values)
+        cube = listen(icvi.Distress(), values.reshape(300, 2, 3))
+        for a, b in zip(flat[:3], cube[:3]):
+            np.testing.assert_array_equal(a, b.reshape(300, 6))
+
+    def test_compiled_and_scanned(self):
+        values = np.stack([series(seed) for seed in range(8)], 1)
+        monitor, seen = icvi.Distress(), jnp.ones(8, bool)
+
+        @jax.jit
+        def scan(monitor, values):
+            def body(state, value):
+                return monitor.step(state, value, seen, "min", True)
+
+            return jax.lax.scan(body, monitor.init((8,), jnp, values.dtype), values)[1]
+
+        with jax.enable_x64(True):
+            alarm = scan(monitor, jnp.asarray(values))
+            other = scan(icvi.Distress(factor=2.0), jnp.asarray(values))
+        np.testing.assert_array_equal(alarm.code, listen(monitor, values)[0])
+        assert alarm.code.dtype == jnp.int32 and (np.asarray(other.code) != np.asarray(alarm.code)).any()
+        assert scan._cache_size() == 1, "a new number recompiled"
+
+
+class TestValuesThatAreNoNumbers:
+    @pytest.mark.parametrize("monitor", [icvi.Distress(), icvi.PageHinkley()], ids=["distress", "page_hinkley"])
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -3.0])
+    def test_change_nothing(self, monitor, value):
+        for end in (30, 205, 330):  # warm-up, an episode, distress
+            values = np.exp(0.1 * np.random.default_rng(0).normal(size=end))
+            values[200:] *= 50
+            state = listen(monitor, values)[3]
+            after, alarm = monitor.step(state, np.asarray(value), np.asarray(True), "min", True)
+            missing, same = monitor.step(state, np.asarray(1.0), np.asarray(False), "min", True)
+            for old, new, gone in zip(state, after, missing):
+                assert old == new == gone
+            assert alarm == same and alarm.code == 0 and alarm.score == state.score
+
+    def test_a_signed_index_may_be_negative_and_zero(self):
+        assert badness(np.asarray(-2.0), np.asarray(True), "max", False, np.zeros(()))[0] == 2.0
+        assert badness(np.asarray(0.0), np.asarray(True), "min", False, np.zeros(()))[1]
+        with pytest.raises(ValueError, match="goal='maximum'"):
+            badness(np.asarray(1.0), np.asarray(True), "maximum", True, np.zeros(()))
+
+    @pytest.mark.parametrize("positive", [True, False])
+    @pytest.mark.parametrize("spread", [0.01, 0.3])
+    def test_well_after_a_constant(self, positive, spread):
+        rng = np.random.default_rng(1)
+        y = np.concatenate([np.full(300, 5.0), 5 + spread * rng.normal(size=400)])
+        y[500:520] += 8
+        codes, _, _, state = listen(icvi.Distress(), np.exp(y) if positive else y, positive=positive)
+        assert np.flatnonzero(codes).tolist() == [500, 520] and codes[500] == 1 and codes[520] == 2
+        assert state.spread == pytest.approx(spread, rel=0.5), "the spread of what came after was not learned"
+
+    def test_a_jump_from_a_constant_is_a_spike_where_there_is_a_factor(self):
+        y = np.concatenate([np.zeros(300), np.full(300, 3.0)])
+        codes, _, standing, _ = listen(icvi.Distress(), np.exp(y))
+        assert codes[300] == 1 and codes[400] == 3 and standing[-1]
+        assert listen(icvi.Distress(), y, positive=False)[2][-1], "without a factor it is distress, when it stays"
+
+    def test_a_constant_would_freeze_the_level(self, monkeypatch):
+        values = np.exp(np.concatenate([np.zeros(300), np.linspace(0, 1.5, 600)]))
+        assert listen(icvi.Distress(), values)[3].level > 1
+        monkeypatch.setattr(module, "FINEST", -1.0)  # the plain rule
+        assert listen(icvi.Distress(), values)[3].level == 0
+
+
+class TestDistress:
+    def test_a_level_that_creeps_up_without_a_jump(self):
+        for noise in (0.0, 0.2):
+            y = np.linspace(0, 5, 2000) + noise * np.random.default_rng(2).normal(size=2000)
+            codes, _, standing, _ = listen(icvi.Distress(), np.exp(y))
+            first = np.flatnonzero(codes)[0]
+            assert codes[first] == 3 and first < 1700 and standing[first:].all()
+            flat = np.exp(np.concatenate([np.full(300, y[0]), y]))
+            assert listen(icvi.Distress(), flat)[2][-1], "after a flat start"
+
+    def test_units_change_no_code(self):
+        values = np.stack([series(seed) for seed in range(12)], 1)
+        plain = listen(icvi.Distress(), values)
+        for by in (1e6, 1e-6, 3.7):
+            scaled = listen(icvi.Distress(), by * values)
+            np.testing.assert_array_equal(scaled[0], plain[0])
+            np.testing.assert_allclose(scaled[1], plain[1], atol=1e-9)
+        logs = np.log(np.where(values > 0, values, np.nan))
+        signed = listen(icvi.Distress(), logs, positive=False)[0]
+        np.testing.assert_array_equal(listen(icvi.Distress(), 2.0**20 * logs, positive=False)[0], signed)
+
+    def test_distress_stands_from_a_3_to_the_next_2(self):
+        codes, _, standing, _ = listen(icvi.Distress(), np.stack([series(seed) for seed in range(24)], 1))
+        for c, s in zip(codes.T, standing.T):
+            now = False
+            for code, stands in zip(c, s):
+                now = (now or code == 3) and code != 2
+                assert stands == now
+
+    def test_the_score_ranks(self):
+        rng = np.random.default_rng(3)
+        y = 0.1 * rng.normal(size=(600, 4))  # quiet, a spike that passes, a lasting step, a larger one
+        y[300:320, 1] += 4
+        y[300:, 2] += 4
+        y[300:, 3] += 8
+        codes, scores, standing, _ = listen(icvi.Distress(), np.exp(y - [0, 5, 10, 15]))  # units differ
+        assert (scores[:, 0] == 0).all() and (scores[:300] == 0).all() and (scores[330:, 1] == 0).all()
+        assert scores[301, 1] == pytest.approx(4 / math.log(6), rel=0.15)
+        assert (np.argsort(scores[599]) == [0, 1, 2, 3]).all() and standing[599].tolist() == [False, False, True, True]
+        assert (scores[599, 2:] > 1.5 * scores[405, 2:]).all(), "trouble that lasts scores higher"
+
+    def test_a_signed_index_has_spreads_alone(self):
+        rng = np.random.default_rng(4)
+        y = -5 + rng.normal(size=(900, 3))
+        y[400:430, 1] += 15
+        y[400:, 2] += 15
+        codes, scores, standing, _ = listen(icvi.Distress(), -y, goal="max", positive=False)
+        assert not codes[:, 0].any() and standing[-1].tolist() == [False, False, True]
+        assert codes[400, 1] == 1 and 2 in codes[430:434, 1] and codes[500, 2] == 3
+        assert (np.argsort(scores[-1]) == [0, 1, 2]).all()
+
+    def test_counters_stop_instead_of_turning_negative(self):
+        state = listen(icvi.Distress(), np.exp(0.1 * np.random.default_rng(5).normal(size=60)))[3]
+        full = state._replace(learned=np.asarray(COUNT_LIMIT, np.int32))
+        after, alarm = icvi.Distress().step(full, np.asarray(1.0), np.asarray(True), "min", True)
+        assert after.learned == COUNT_LIMIT and after.learned.dtype == np.int32 and alarm.code == 0
+
+    @pytest.mark.parametrize(
+        "field, value",
+        [("factor", 1.0), ("width", -1.0), ("patience", 0), ("memory", 1), ("warm", 0), ("back", 1.0)],
+    )
+    def test_settings_that_make_no_sense(self, field, value):
+        with pytest.raises(ValueError, match=rf"Distress\({field}={value}"):
+            icvi.Distress(**{field: value})
+
+    def test_in_a_pipeline(self):
+        pipe = icvi.Pipeline(
+            clusterer=icvi.SequentialKMeans(k=11), panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
+            monitors={"xb": icvi.Distress(), "classic": icvi.PageHinkley(index="xb")},
+        )  # fmt: skip
+        x = icvi.streams.s2(seed=3).x
+        x[900] = np.nan
+        readings = icvi.run(pipe, x, keep=("alarms", "values")).readings
+        code, score, standing = (np.asarray(part) for part in readings.alarms["xb"])
+        assert code.shape == (2500,) and standing[-1] and code[900] == 0 and score[900] == score[899] > 0
+        expected = oracle(np.delete(np.asarray(readings.values["xb"], float), 900))
+        assert (np.delete(code, 900) != expected[0]).sum() <= 2  # single precision may move an alarm by a sample
+        assert np.asarray(readings.alarms["classic"].code).max() == 1
+
+
+class TestPageHinkley:
+    def test_against_a_plain_loop(self):
+        monitor = icvi.PageHinkley(threshold=3.0, delta=0.4, warm=30)
+        for seed in range(8):
+            values = series(seed)
+            expected, past, g = [], [], 0.0
+            for value in values:
+                alarm = False
+                if np.isfinite(value) and value > 0:
+                    y = math.log(value)
+                    if len(past) >= 30:
+                        g = max(0.0, g + y - sum(past) / len(past) - 0.4)
+                    alarm = g > 3.0
+                    past, g = ([], 0.0) if alarm else ([*past, y], g)
+                expected.append(int(alarm))
+            codes, scores, standing, _ = listen(monitor, values)
+            np.testing.assert_array_equal(codes, expected)
+            assert not standing.any() and ((scores > 1) <= (codes == 1)).mean() > 0.95 and sum(expected) > 0
+
+    def test_settings_that_make_no_sense(self):
+        with pytest.raises(ValueError, match=r"PageHinkley\(threshold=0"):
+            icvi.PageHinkley(threshold=0)
+        assert icvi.PageHinkley(delta=0).delta == 0
