@@ -1,0 +1,59 @@
+"""Streams to try things on: three synthetic ones with known truth, and readers for two published recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .base import Recording, Stream
+from .gas import read_gas
+from .s1 import s1
+from .s2 import s2
+from .s3 import s3
+from .sensorscope import read_sensorscope
+
+__all__ = ["Entry", "Recording", "Stream", "catalogue", "read_gas", "read_sensorscope", "s1", "s2", "s3"]
+
+
+class Entry(NamedTuple):
+    """One synthetic stream of the catalogue.
+
+    Attributes
+    ----------
+    function
+        Draws the stream; takes at least ``seed``.
+    meaning
+        What it shows, in a line.
+    k
+        True number of modes, the number of clusters to start with.
+    p
+        Number of features.
+
+    Examples
+    --------
+    >>> catalogue()["s3"].k
+    10
+    """
+
+    function: Callable[..., Stream]
+    meaning: str
+    k: int
+    p: int
+
+
+def catalogue() -> dict[str, Entry]:
+    """List the synthetic streams by name.
+
+    Examples
+    --------
+    >>> for name, entry in catalogue().items():
+    ...     print(name, entry.k, entry.p, entry.function(seed=1).x.shape[1])
+    s1 2 2 2
+    s2 11 2 2
+    s3 10 2 2
+    """
+    return {
+        "s1": Entry(s1, "two autoregressive modes that take turns, with gradual transitions", 2, 2),
+        "s2": Entry(s2, "a Gaussian that moves in ten equal steps, 1 % of the samples perturbed", 11, 2),
+        "s3": Entry(s3, "ten Gaussians around a circle, with noise from its centre", 10, 2),
+    }

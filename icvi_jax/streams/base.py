@@ -1,0 +1,170 @@
+"""What every stream looks like, and the checks and the chunked text reading that the streams share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from os import PathLike
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Stream(NamedTuple):
+    """A stream with its ground truth: samples, the mode in force, noise and change points.
+
+    Attributes
+    ----------
+    x
+        Samples, ``(n, p)`` float64.
+    mode
+        Number of the mode in force at each sample, ``(n,)``; −1 where there is no single one (a transition).
+        A noise sample has the mode of its block.
+    noise
+        True where a sample was perturbed or replaced, ``(n,)``.
+    changes
+        First sample of each new mode, or of the transition that leads to it, ascending.
+    name
+        Short name of the stream.
+    features
+        Name of each column of ``x``.
+
+    Examples
+    --------
+    >>> from icvi_jax.streams import s2
+    >>> stream = s2(seed=0)
+    >>> stream.name, stream.x.shape, stream.changes[:2]
+    ('s2', (2500, 2), [500, 700])
+    """
+
+    x: NDArray[np.float64]
+    mode: NDArray[np.int64]
+    noise: NDArray[np.bool_]
+    changes: list[int]
+    name: str
+    features: tuple[str, ...]
+
+
+class Recording(NamedTuple):
+    """A stream read from a file: the fields of :class:`Stream`, and the time of each sample.
+
+    A mode of −1 means that the truth is not known; a NaN in ``x`` that nothing was measured.
+
+    Attributes
+    ----------
+    x, mode, noise, changes, name, features
+        As in :class:`Stream`.
+    times
+        Start of the interval that each sample is the mean of, ``(n,)``: datetime64 or seconds, as the reader says.
+
+    Examples
+    --------
+    >>> empty = np.zeros(0)
+    >>> Recording(empty[:, None], empty.astype(int), empty.astype(bool), [], "lg", ("surface_temperature",), empty).name
+    'lg'
+    """
+
+    x: NDArray[np.float64]
+    mode: NDArray[np.int64]
+    noise: NDArray[np.bool_]
+    changes: list[int]
+    name: str
+    features: tuple[str, ...]
+    times: NDArray[np.datetime64] | NDArray[np.float64]
+
+
+def check_count(field: str, value: int, least: int = 1) -> None:
+    """Refuse a value that is not a whole number of at least ``least``, by the name of its field.
+
+    Examples
+    --------
+    >>> check_count("segments", 0)
+    Traceback (most recent call last):
+    ValueError: segments must be a whole number, at least 1, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{field} must be a whole number, at least {least}, got {value!r}")
+
+
+def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices, by the name of its field.
+
+    Examples
+    --------
+    >>> check_choice("place", "middle", ("random", "end"))
+    Traceback (most recent call last):
+    ValueError: place must be one of 'random', 'end', got 'middle'
+    """
+    if value not in choices:
+        raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def read_table(
+    path: str | PathLike[str], columns: Sequence[str], lines: int = 20_000, header: int = 0
+) -> Iterator[NDArray[np.float64]]:
+    """Read whitespace-separated numbers in pieces, so that a file larger than memory is no obstacle.
+
+    Parameters
+    ----------
+    path
+        Text file.
+    columns
+        Names of the columns, for error messages; each line must have as many fields.
+    lines
+        Lines read at a time.
+    header
+        Lines to skip at the start.
+
+    Yields
+    ------
+    array
+        ``(rows, len(columns))``. Blank lines are skipped.
+
+    Raises
+    ------
+    ValueError
+        With file, line and column of the first field that is not a number.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "two.txt"
+    ...     _ = file.write_text("1 2\\n3 4\\n5 6\\n")
+    ...     [piece.shape for piece in read_table(file, ("a", "b"), lines=2)]
+    [(2, 2), (1, 2)]
+    """
+    check_count("lines", lines)
+    # utf-8-sig: some copies of these files start with a byte order mark. Undecodable bytes become bad fields.
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        next_line = 1 + sum(1 for _ in islice(file, header))
+        while piece := list(islice(file, lines)):
+            if any(map(str.strip, piece)):
+                yield _parse(path, piece, next_line, columns)
+            next_line += len(piece)
+
+
+def _parse(path: str | PathLike[str], piece: list[str], start: int, columns: Sequence[str]) -> NDArray[np.float64]:
+    """Parse a piece at C speed; only when that fails look, line by line, for what to tell."""
+    try:
+        table = np.loadtxt(piece, comments=None, ndmin=2)
+        if table.shape[1] == len(columns):
+            return table
+    except ValueError:
+        pass
+    for number, line in enumerate(piece, start):
+        fields = line.split()
+        for column, (field, name) in enumerate(zip(fields, columns), 1):
+            try:
+                np.loadtxt([field], comments=None)
+            except ValueError:
+                raise ValueError(f"{path}, line {number}, column {column} ({name}): not a number: {field!r}") from None
+        if fields and len(fields) < len(columns):
+            absent = len(fields) + 1
+            raise ValueError(f"{path}, line {number}, column {absent} ({columns[absent - 1]}): missing, "
+                             f"the line has {len(fields)} of {len(columns)} columns")
+        if len(fields) > len(columns):
+            raise ValueError(f"{path}, line {number}, column {len(columns) + 1}: one column too many, "
+                             f"the line has {len(fields)}, expected {len(columns)}")
+    raise ValueError(f"{path}, lines {start} to {start + len(piece) - 1}: cannot be read as numbers")

@@ -1,0 +1,167 @@
+"""Reader of SensorScope meteo files (Le Genepi, Grand St Bernard): 10-minute means of one station."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Recording, check_choice, check_count, read_table
+
+TIME = ("station", "year", "month", "day", "hour", "minute", "second", "epoch")
+MEASURED = (
+    "ambient_temperature",
+    "surface_temperature",
+    "solar_radiation",
+    "relative_humidity",
+    "soil_moisture",
+    "watermark",
+    "rain",
+    "wind_speed",
+    "wind_direction",
+)
+DAY = 86_400
+
+
+def read_sensorscope(
+    path: str | PathLike[str],
+    station: int | None = 18,
+    start: str = "2007-10-10",
+    days: int = 14,
+    features: Sequence[str] = ("surface_temperature", "relative_humidity"),
+    minutes: int = 10,
+    utc_offset: float = 2.0,
+    labels: Literal["none", "paper"] = "none",
+    lines: int = 20_000,
+) -> Recording:
+    """Read means over fixed intervals from a meteo file, whitespace-separated text without a header.
+
+    A line has 17 fields: station, year, month, day, hour, minute, second, seconds since 1970 (UTC), then ambient and
+    surface temperature [°C], solar radiation [W/m²], relative humidity [%], soil moisture [%], watermark [kPa],
+    rain [mm], wind speed [m/s] and direction [°]. Some deployments have 18, with a sequence number after the time.
+    Which of the two is seen from the first line. ``NaN`` is a sensor that did not report. Lines may be in any order.
+
+    The file is read in pieces, with only a sum and a count for each interval in memory. Intervals follow the seconds
+    since 1970, because the calendar columns repeat an hour when summer time ends. Nothing is interpolated or cleaned:
+    an interval without a reading is NaN, which the pipeline takes as a missing sample.
+
+    Parameters
+    ----------
+    path
+        File such as ``stbernard-meteo-18.txt``.
+    station
+        Lines of other stations are left out; None takes all.
+    start, days, minutes
+        First local day, number of days and length of an interval, which must divide a day.
+    features
+        Which measurements, from ``icvi_jax.streams.sensorscope.MEASURED``.
+    utc_offset
+        Hours by which local time is ahead; 2 is Swiss summer time.
+    labels
+        ``"none"``: mode −1 throughout, no changes. ``"paper"``: what the source says of Le Genepi, station 18, from
+        2007-10-10: days 1–6 and 10–14 are mode 0, day 7 is mode 1, days 8–9 are mode 2. Not so for other deployments.
+    lines
+        Lines read at a time.
+
+    Returns
+    -------
+    Recording
+        ``x`` (days · 1440 / minutes, len(features)); times are local, datetime64[s], the start of each interval.
+
+    Raises
+    ------
+    ValueError
+        If a line is malformed (with file, line and column), or nothing of the station is in the period.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> line = "18 2007 10 10 00 {m} 00 {t} 3.2 {s} 0 86 NaN NaN NaN 1.1 270\\n"
+    >>> text = "".join(line.format(m=m, t=1191967200 + 60 * m, s=m) for m in (1, 3, 12))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "stbernard-meteo-18.txt"
+    ...     _ = file.write_text(text)
+    ...     recording = read_sensorscope(file, days=1)
+    >>> recording.x.shape, recording.x[:2].tolist(), str(recording.times[1])
+    ((144, 2), [[2.0, 86.0], [12.0, 86.0]], '2007-10-10T00:10:00')
+    """
+    columns = _columns(path)
+    chosen = _check(station, start, days, features, minutes, labels, columns)
+    local = np.datetime64(start, "s")
+    first = local.astype(np.int64) - round(utc_offset * 3600)
+    bins = days * DAY // (60 * minutes)
+    total = np.zeros((bins, len(chosen)))
+    count = np.zeros((bins, len(chosen)), np.int64)
+    stations: set[int] = set()
+    for piece in read_table(path, columns, lines):
+        mine = np.isfinite(piece[:, 7])  # a line without a time belongs to no interval
+        if station is not None:
+            stations.update(np.unique(piece[np.isfinite(piece[:, 0]), 0]).astype(int).tolist())
+            mine &= piece[:, 0] == station
+        seconds = piece[mine, 7] - first
+        inside = (seconds >= 0) & (seconds < days * DAY)
+        slot = (seconds[inside] // (60 * minutes)).astype(np.int64)
+        reading = piece[mine][inside][:, chosen]
+        known = np.isfinite(reading)
+        np.add.at(total, slot, np.where(known, reading, 0.0))
+        np.add.at(count, slot, known)
+    if not count.any():
+        whose = "any station" if station is None else f"station {station} (the file has {sorted(stations)})"
+        raise ValueError(f"{path}: no reading of {whose} in the {days} days from {start}")
+
+    x = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    mode = _paper_modes(bins, days) if labels == "paper" else np.full(bins, -1)
+    changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
+    times = local + np.arange(bins) * np.timedelta64(60 * minutes, "s")
+    return Recording(x, mode, np.zeros(bins, bool), changes, "sensorscope", tuple(features), times)
+
+
+def _columns(path: str | PathLike[str]) -> tuple[str, ...]:
+    """Tell by the first line whether the file has the sequence number."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        number, line = next(((n, line) for n, line in enumerate(file, 1) if line.strip()), (1, ""))
+    if not line:
+        raise ValueError(f"{path}, line 1, column 1 (station): the file is empty")
+    plain, sequenced = TIME + MEASURED, (*TIME, "sequence", *MEASURED)
+    fields = len(line.split())
+    if fields not in (len(plain), len(sequenced)):
+        raise ValueError(f"{path}, line {number}, column {fields}: the line ends here; "
+                         f"a meteo file has {len(plain)} or {len(sequenced)} columns")
+    return plain if fields == len(plain) else sequenced
+
+
+def _check(
+    station: int | None,
+    start: str,
+    days: int,
+    features: Sequence[str],
+    minutes: int,
+    labels: str,
+    columns: Sequence[str],
+) -> list[int]:
+    """Check the arguments, and find the columns of the features."""
+    check_count("days", days)
+    check_count("minutes", minutes)
+    check_choice("labels", labels, ("none", "paper"))
+    try:
+        day = np.datetime64(start, "s")
+    except ValueError:
+        raise ValueError(f"start must be a date such as 2007-10-10, got {start!r}") from None
+    if 1440 % minutes:
+        raise ValueError(f"minutes must divide a day (1440), got {minutes}")
+    if labels == "paper" and (station != 18 or day != np.datetime64("2007-10-10") or days > 14):
+        raise ValueError("labels='paper' is for station=18, start='2007-10-10' and at most days=14, "
+                         f"got station={station}, start={start!r}, days={days}")
+    if isinstance(features, str) or not features:
+        raise ValueError(f"features must be one or more names, got {features!r}")
+    for feature in features:
+        check_choice("features", feature, MEASURED)
+    return [columns.index(feature) for feature in features]
+
+
+def _paper_modes(bins: int, days: int) -> NDArray[np.int64]:
+    """Give the mode of each interval: days 1–6 and 10–14, day 7, days 8–9."""
+    return np.array([0] * 6 + [1] + [2] * 2 + [0] * 5)[np.arange(bins) * days // bins]

@@ -1,0 +1,168 @@
+"""Scores of alarms and partitions."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import isnan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icvi_jax.evaluation import adjusted_rand_index, match, metronome
+
+
+def test_a_worked_example():
+    score = match([690, 510, 760, 520, 1100], [500, 700, 1000], tolerance=60, samples=2000)
+    assert score.matched == [(500, 510), (700, 760)]
+    assert score.missed == [1000] and score.false == [520, 690, 1100]
+    assert score.precision == 2 / 5 and score.recall == 2 / 3
+    assert score.f1 == pytest.approx(2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3))
+    assert score.delay == 35 and score.false_per_1000 == 1.5
+
+
+@pytest.mark.parametrize(("alarm", "hit"), [(99, False), (100, True), (110, True), (111, False)])
+def test_both_ends_of_the_window_belong_to_it(alarm, hit):
+    assert match([alarm], [100], tolerance=10, samples=200).matched == ([(100, alarm)] if hit else [])
+
+
+def test_second_alarm_in_the_window_is_false_even_at_the_same_sample():
+    assert match([100, 100], [100], tolerance=10, samples=200).false == [100]
+    assert match([101, 105], [100], tolerance=10, samples=200).false == [105]
+
+
+def test_overlapping_windows_match_one_to_one():
+    score = match([55, 60], [0, 50], tolerance=100, samples=200)
+    assert score.matched == [(0, 55), (50, 60)] and score.false == []
+    assert match([55], [0, 50], tolerance=100, samples=200).missed == [50]
+
+
+def test_no_alarms():
+    score = match([], [100], tolerance=10, samples=200)
+    assert isnan(score.precision) and score.recall == 0 and score.f1 == 0
+    assert isnan(score.delay) and score.false_per_1000 == 0 and score.missed == [100]
+
+
+def test_no_changes():
+    score = match([100], [], tolerance=10, samples=200)
+    assert score.precision == 0 and isnan(score.recall) and score.f1 == 0
+    assert score.false_per_1000 == 5 and score.false == [100]
+
+
+def test_neither_alarms_nor_changes():
+    score = match([], [], tolerance=10, samples=200)
+    assert isnan(score.precision) and isnan(score.recall) and isnan(score.f1) and score.false_per_1000 == 0
+
+
+def most_pairs(alarms, changes, tolerance):
+    """The size of a largest matching, by augmenting paths."""
+    taken = {}
+
+    def place(change, seen):
+        for i, alarm in enumerate(alarms):
+            if change <= alarm <= change + tolerance and i not in seen:
+                seen.add(i)
+                if i not in taken or place(taken[i], seen):
+                    taken[i] = change
+                    return True
+        return False
+
+    return sum(place(change, set()) for change in changes)
+
+
+indices = st.lists(st.integers(0, 49), max_size=12)
+
+
+@given(indices, indices.map(set).map(list), st.integers(0, 20))
+def test_matching_is_one_to_one_complete_and_as_large_as_possible(alarms, changes, tolerance):
+    score = match(alarms, changes, tolerance, samples=50)
+    assert sorted([a for _, a in score.matched] + score.false) == sorted(alarms)
+    assert sorted([c for c, _ in score.matched] + score.missed) == sorted(changes)
+    assert all(c <= a <= c + tolerance for c, a in score.matched)
+    assert len(score.matched) == most_pairs(alarms, changes, tolerance)
+    if score.matched:
+        assert score.f1 == pytest.approx(2 / (1 / score.precision + 1 / score.recall))
+
+
+def test_arrays_are_taken_and_plain_numbers_given():
+    score = match(np.array([5, 1]), np.array([1]), tolerance=0, samples=10)
+    assert score.matched == [(1, 1)] and type(score.false[0]) is int
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1], [1], -1, 10), "tolerance must be at least 0, got -1"),
+        (([1], [1], 1, 0), "samples must be at least 1, got 0"),
+        (([10], [1], 1, 10), "alarms must be from 0 to 9, got 10"),
+        (([-1], [1], 1, 10), "alarms must be from 0 to 9, got -1"),
+        (([1], [12], 1, 10), "changes must be from 0 to 9, got 12"),
+        (([1], [3, 3], 1, 10), r"changes must be all different, got \[3, 3\]"),
+        (([1.5], [3], 1, 10), "alarms must be a list of sample numbers, got float64"),
+        (([True, False], [1], 1, 10), "alarms must be a list of sample numbers, got bool"),
+        (([[1]], [1], 1, 10), r"alarms must be a list of sample numbers, got int64 of shape \(1, 1\)"),
+    ],
+)
+def test_bad_arguments_of_match_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        match(*arguments)
+
+
+def test_metronome():
+    assert metronome(10, 3) == [3, 6, 9]
+    assert metronome(9, 3) == [3, 6] and metronome(3, 5) == []
+    with pytest.raises(ValueError, match="interval must be at least 1, got 0"):
+        metronome(10, 0)
+    with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
+        metronome(0, 1)
+
+
+def test_a_metronome_is_caught_by_jittered_lengths():
+    from icvi_jax.streams import s3
+
+    even, uneven = s3(seed=0), s3(seed=0, lengths="jittered")
+    assert match(metronome(2000, 200), even.changes, 15, 2000).f1 == 1
+    n = len(uneven.x)
+    assert match(metronome(n, 200), uneven.changes, 15, n).f1 < 0.5
+
+
+labels = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=2, max_size=30)
+
+
+@given(labels)
+def test_adjusted_rand_index_counts_pairs(pairs):
+    a, b = zip(*pairs)
+    both = first = second = total = 0
+    for i, j in combinations(range(len(a)), 2):
+        together = a[i] == a[j], b[i] == b[j]
+        both, first, second, total = both + all(together), first + together[0], second + together[1], total + 1
+    expected = first * second / total
+    most = (first + second) / 2
+    value = 1.0 if most == expected else (both - expected) / (most - expected)
+    assert adjusted_rand_index(a, b) == pytest.approx(value, abs=1e-12)
+
+
+@settings(deadline=None)  # the first call imports scikit-learn
+@given(labels)
+def test_adjusted_rand_index_is_scikit_learns(pairs):
+    metrics = pytest.importorskip("sklearn.metrics")
+    a, b = zip(*pairs)
+    assert adjusted_rand_index(a, b) == pytest.approx(metrics.adjusted_rand_score(a, b), abs=1e-12)
+
+
+def test_adjusted_rand_index_at_its_ends():
+    rng = np.random.default_rng(0)
+    a = rng.integers(5, size=200_000)
+    names = np.array(list("vwxyz"))
+    assert adjusted_rand_index(a, names[a]) == 1.0
+    assert abs(adjusted_rand_index(a, rng.integers(5, size=200_000))) < 1e-3
+    assert adjusted_rand_index([3], [4]) == 1.0
+    assert adjusted_rand_index([1, 1, 1], [2, 2, 2]) == 1.0 == adjusted_rand_index([1, 2, 3], [3, 1, 2])
+    assert adjusted_rand_index([1, 1, 1], [1, 2, 3]) == 0.0
+
+
+@pytest.mark.parametrize(("a", "b"), [([], []), ([1, 2], [1]), ([[1]], [[1]])])
+def test_adjusted_rand_index_refuses_what_cannot_be_compared(a, b):
+    with pytest.raises(ValueError, match="a and b must be labels of the same samples, got shapes"):
+        adjusted_rand_index(a, b)

@@ -1,0 +1,250 @@
+"""The readers of published recordings, on small files written in their formats."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from icvi_jax.streams import Recording, read_gas, read_sensorscope
+from icvi_jax.streams.gas import COLUMNS, SENSORS
+from icvi_jax.streams.sensorscope import MEASURED
+
+START = 1191967200  # 2007-10-10 00:00 Swiss summer time, which is 2007-10-09 22:00 UTC
+HEADER = "Time (seconds), CO conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)\n"
+
+
+def meteo_line(second, station=18, sequence=None, **values):
+    """One line of a meteo file, each measurement a number of its own unless given."""
+    local = np.datetime64(int(second + 7200), "s").astype("datetime64[s]").item()
+    names = ("ambient", "surface", "solar", "humidity", "soil", "watermark", "rain", "wind", "direction")
+    measured = [str(values.get(name, 1000 + i)) for i, name in enumerate(names)]
+    head = [str(station), local.strftime("%Y %m %d %H %M %S"), str(second)]
+    return " ".join(head + ([] if sequence is None else [str(sequence)]) + measured) + "\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def writer(text, name="file.txt", encoding="utf-8"):
+        (tmp_path / name).write_text(text, encoding=encoding)
+        return tmp_path / name
+
+    return writer
+
+
+def two_weeks(rng, sequence):
+    """Irregular readings every two minutes or so, shuffled, sensors missing, and neighbours in time and station."""
+    seconds = np.sort(rng.choice(np.arange(START - 7200, START + 15 * 86400), size=9000, replace=False))
+    seconds = seconds[(seconds < START + 86400) | (seconds >= START + 86400 + 3600)]  # an hour of silence
+    surface, humidity = rng.normal(size=(2, len(seconds)))
+    humidity[rng.random(len(seconds)) < 0.1] = np.nan
+    lines = [
+        meteo_line(t, surface=s, humidity="NaN" if np.isnan(h) else h, sequence=i if sequence else None)
+        for i, (t, s, h) in enumerate(zip(seconds.tolist(), surface.tolist(), humidity.tolist()))
+    ]
+    lines += [meteo_line(START + i, station=17, sequence=i if sequence else None) for i in range(50)]
+    rng.shuffle(lines)
+    return seconds, surface, humidity, "".join(lines)
+
+
+@pytest.mark.parametrize("sequence", [False, True], ids=["17 columns", "18 columns"])
+@pytest.mark.parametrize("lines", [777, 20_000])
+def test_sensorscope_means_equal_a_direct_computation(write, sequence, lines):
+    seconds, surface, humidity, text = two_weeks(np.random.default_rng(0), sequence)
+    recording = read_sensorscope(write(text), lines=lines)
+    assert isinstance(recording, Recording) and recording.x.shape == (2016, 2)
+    assert recording.features == ("surface_temperature", "relative_humidity")
+    for n in range(2016):
+        here = (seconds >= START + 600 * n) & (seconds < START + 600 * (n + 1))
+        for column, values in enumerate((surface, humidity)):
+            known = values[here][~np.isnan(values[here])]
+            expected = known.mean() if len(known) else np.nan
+            np.testing.assert_allclose(recording.x[n, column], expected, rtol=1e-12, atol=1e-12)
+    assert np.isnan(recording.x[144:150]).all()
+    assert str(recording.times[0]) == "2007-10-10T00:00:00" and str(recording.times[-1]) == "2007-10-23T23:50:00"
+    assert (recording.mode == -1).all() and recording.changes == [] and not recording.noise.any()
+
+
+def test_sensorscope_interval_is_closed_at_its_start_and_open_at_its_end(write):
+    values = {-1: 5, 0: 1, 599: 3, 600: 7, 86399: 9, 86400: 11}
+    text = "".join(meteo_line(START + t, surface=value) for t, value in values.items())
+    recording = read_sensorscope(write(text), days=1, features=["surface_temperature"])
+    assert recording.x.shape == (144, 1)
+    assert recording.x[[0, 1, 143], 0].tolist() == [2, 7, 9] and np.isnan(recording.x[2:143]).all()
+
+
+def test_sensorscope_every_feature_has_its_own_column(write):
+    for sequence in (None, 4711):
+        recording = read_sensorscope(write(meteo_line(START, sequence=sequence)), days=1, features=MEASURED)
+        assert recording.x[0].tolist() == list(range(1000, 1009))
+
+
+def test_sensorscope_options_and_labels(write):
+    path = write("".join(meteo_line(START + 3600 * h, station=18 + h % 2, surface=h) for h in range(336)))
+    recording = read_sensorscope(path, labels="paper")
+    assert recording.changes == [6 * 144, 7 * 144, 9 * 144]
+    days = recording.mode.reshape(14, 144)
+    assert days[:, 0].tolist() == [0] * 6 + [1, 2, 2] + [0] * 5 and (days == days[:, :1]).all()
+    hourly = read_sensorscope(path, station=None, minutes=60, utc_offset=1, start="2007-10-09", days=2)
+    assert hourly.x.shape == (48, 2) and hourly.x[23:, 0].tolist() == list(range(25))
+    only = read_sensorscope(path, station=19, minutes=60, days=1)
+    assert np.nansum(only.x[:, 0]) == sum(range(1, 24, 2)) and np.isnan(only.x[::2, 0]).all()
+
+
+def test_sensorscope_byte_order_mark_blank_lines_and_windows_endings(write):
+    text = "\n" + meteo_line(START, surface=2).replace("\n", "\r\n") + "\n\n" + meteo_line(START + 1, surface=4)
+    assert read_sensorscope(write(text, encoding="utf-8-sig"), days=1).x[0, 0] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"file\.txt, line 1, column 1 \(station\): the file is empty"),
+        ("18 2007 10\n", r"file\.txt, line 1, column 3: the line ends here; a meteo file has 17 or 18 columns"),
+        (meteo_line(START) * 3 + meteo_line(START, surface="abc"),
+         r"file\.txt, line 4, column 10 \(surface_temperature\): not a number: 'abc'"),
+        (meteo_line(START, sequence=1) + "\n" + meteo_line(START, sequence="x"),
+         r"file\.txt, line 3, column 9 \(sequence\): not a number: 'x'"),
+        (meteo_line(START) + meteo_line(START)[:-6] + "\n",
+         r"file\.txt, line 2, column 17 \(wind_direction\): missing, the line has 16 of 17 columns"),
+        (meteo_line(START) + meteo_line(START, sequence=1), r"file\.txt, line 2, column 18: one column too many"),
+        (meteo_line(START, station=17), r"file\.txt: no reading of station 18 \(the file has \[17\]\) in the 14 days"),
+        (meteo_line(START - 1), r"no reading of station 18 \(the file has \[18\]\) in the 14 days from 2007-10-10"),
+        (meteo_line(START, surface="NaN", humidity="NaN"), "no reading of station 18"),
+    ],
+)
+@pytest.mark.parametrize("lines", [2, 20_000])
+def test_sensorscope_errors_name_file_line_and_column(write, text, message, lines):
+    with pytest.raises(ValueError, match=message):
+        read_sensorscope(write(text), lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"days": 0}, "days must be .* got 0"),
+        ({"minutes": 7}, r"minutes must divide a day \(1440\), got 7"),
+        ({"start": "October"}, "start must be a date such as 2007-10-10, got 'October'"),
+        ({"features": ("humidity",)}, "features must be one of 'ambient_temperature'.* got 'humidity'"),
+        ({"features": ()}, r"features must be one or more names, got \(\)"),
+        ({"features": "rain"}, "features must be one or more names, got 'rain'"),
+        ({"labels": "guess"}, "labels must be one of .* got 'guess'"),
+        ({"labels": "paper", "days": 15}, "labels='paper' is for .* got station=18, start='2007-10-10', days=15"),
+        ({"labels": "paper", "station": 17}, "labels='paper' is for .* got station=17"),
+        ({"labels": "paper", "start": "2007-10-11"}, "labels='paper' is for .* start='2007-10-11'"),
+        ({"lines": 0}, "lines must be .* got 0"),
+    ],
+)
+def test_sensorscope_bad_arguments_are_named(write, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_sensorscope(write(meteo_line(START)), **options)
+
+
+def gas_file(rng, rows=1050, switch=(330, 700)):
+    """Readings and set points that switch at two rows, the second time back to where they were."""
+    table = np.concatenate([np.arange(rows)[:, None] / 100, np.zeros((rows, 2)), rng.normal(size=(rows, 16))], axis=1)
+    table[switch[0] : switch[1], 1:3] = (533.33, 16.67)
+    body = "\n".join("\t".join(f"{value:.6f}" for value in row) for row in table)
+    return np.round(table, 6), HEADER + body + "\n"
+
+
+@pytest.mark.parametrize("lines", [1, 37, 250, 20_000])
+def test_gas_means_equal_a_direct_computation(write, lines):
+    table, text = gas_file(np.random.default_rng(0))
+    recording = read_gas(write(text), lines=lines)
+    expected = table[:1000].reshape(10, 100, 19).mean(axis=1)[:, 3:11]
+    np.testing.assert_allclose(recording.x, expected, atol=1e-12)
+    np.testing.assert_allclose(recording.times, np.arange(10))
+    assert recording.mode.tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0] and recording.changes == [3, 7]
+    assert recording.name == "gas" and not recording.noise.any()
+    headless = write(text.split("\n", 1)[1], "headless.txt")
+    np.testing.assert_array_equal(read_gas(headless, lines=lines).x, recording.x)
+
+
+def test_gas_default_is_two_of_each_type(write):
+    kinds = [name.split("_")[0] for name in read_gas(write(gas_file(np.random.default_rng(0))[1])).features]
+    assert sorted(kinds) == sorted(["tgs2600", "tgs2602", "tgs2610", "tgs2620"] * 2)
+    assert SENSORS[8:12] == ("tgs2602_3", "tgs2602_4", "tgs2600_3", "tgs2600_4")
+    assert len(COLUMNS) == 19 and len(set(COLUMNS)) == 19
+
+
+@pytest.mark.parametrize("lines", [37, 20_000])
+def test_gas_options(write, lines):
+    table, text = gas_file(np.random.default_rng(1))
+    path = write(text)
+    part = read_gas(path, sensors=(16, 9), rows=50, start=3, length=7, lines=lines)
+    np.testing.assert_allclose(part.x, table[150:500].reshape(7, 50, 19).mean(axis=1)[:, [18, 11]], atol=1e-12)
+    assert part.features == ("tgs2620_4", "tgs2602_3") and part.changes == [3]
+    np.testing.assert_allclose(part.times, np.arange(1.5, 5, 0.5))
+    np.testing.assert_array_equal(read_gas(path, start=8, lines=lines).x, read_gas(path).x[8:])
+
+
+def test_gas_modes_are_numbered_as_they_appear(write):
+    table, _ = gas_file(np.random.default_rng(2), rows=40)
+    table[:, 1:3] = np.repeat([[9, 1], [0, 0], [9, 1], [5, 5]], 10, axis=0)
+    path = write(HEADER + "\n".join(" ".join(map(str, row)) for row in table.tolist()))
+    assert read_gas(path, rows=10).mode.tolist() == [0, 1, 0, 2]
+
+
+def test_gas_stops_reading_after_the_blocks_asked_for(write):
+    path = write(gas_file(np.random.default_rng(4))[1] + "rubbish\n")
+    assert len(read_gas(path, length=3, lines=100).x) == 3
+    with pytest.raises(ValueError, match=r"line 1052, column 1 \(time\): not a number: 'rubbish'"):
+        read_gas(path, lines=100)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:5] + [rows[5].replace("\t", "\tx", 1)] + rows[6:],
+         r"file\.txt, line 6, column 2 \(gas\): not a number: 'x"),
+        # Python reads 1_000 as a number, NumPy and the format do not.
+        (lambda rows: rows[:1] + [rows[1] + "_0"] + rows[2:], r"line 2, column 19 \(tgs2620_4\): not a number"),
+        (lambda rows: rows[:7] + [rows[7].rsplit("\t", 1)[0]] + rows[8:],
+         r"file\.txt, line 8, column 19 \(tgs2620_4\): missing, the line has 18 of 19 columns"),
+        (lambda rows: rows[:7] + [rows[7] + "\t1"] + rows[8:],
+         r"file\.txt, line 8, column 20: one column too many, the line has 20, expected 19"),
+        (lambda rows: [row + "\t1" for row in rows], r"file\.txt, line 2, column 20: one column too many"),
+        (lambda rows: rows[:50], r"file\.txt: the file has 0 blocks of 100 rows, too few for start=0, length=None"),
+        (lambda rows: [], r"file\.txt: the file has 0 blocks"),
+    ],
+)
+def test_gas_errors_name_file_line_and_column(write, change, message):
+    rows = gas_file(np.random.default_rng(5))[1].splitlines()
+    with pytest.raises(ValueError, match=message):
+        read_gas(write("\n".join(change(rows))))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sensors": ()}, r"sensors must be different numbers, at least one, got \(\)"),
+        ({"sensors": (1, 1)}, r"sensors must be different numbers, at least one, got \(1, 1\)"),
+        ({"sensors": (0,)}, "sensors must be .* got 0"),
+        ({"sensors": (17,)}, "sensors must be from 1 to 16, got 17"),
+        ({"rows": 0}, "rows must be .* got 0"),
+        ({"start": -1}, "start must be .* got -1"),
+        ({"length": 0}, "length must be .* got 0"),
+        ({"start": 8, "length": 3}, "10 blocks of 100 rows, too few for start=8, length=3"),
+        ({"start": 10}, "10 blocks of 100 rows, too few for start=10, length=None"),
+    ],
+)
+def test_gas_bad_arguments_are_named(write, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_gas(write(gas_file(np.random.default_rng(6))[1]), **options)
+
+
+def test_gas_memory_does_not_grow_with_the_file(write):
+    body = gas_file(np.random.default_rng(7), rows=1000)[1].split("\n", 1)[1]
+    def peak(path):
+        tracemalloc.start()
+        read_gas(path, lines=500)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    small, large = write(HEADER + body * 2, "small.txt"), write(HEADER + body * 40, "large.txt")
+    peak(small)  # what is allocated once; then the file grows by 6 MB, the means kept from it by 380 short rows
+    assert peak(large) < peak(small) + 200_000
+
