@@ -1,0 +1,290 @@
+"""Online ellipsoidal clustering (OEC): clusters are ellipsoids, and new ones are created as the stream moves on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.clusterers.base import Clusterer
+from icvi_jax.kernels import eigen, ellipsoid
+from icvi_jax.kernels.arrays import (
+    COUNT_LIMIT,
+    advance,
+    cast,
+    count,
+    far,
+    namespace,
+    position,
+    slots,
+    smallest,
+    squares,
+)
+from icvi_jax.kernels.chi2 import quantile
+from icvi_jax.spec import is_number, number, one_of, spec, static, whole
+from icvi_jax.types import Array, Event, Prototypes
+
+
+class EllipsoidalState(NamedTuple):
+    """All that online ellipsoidal clustering remembers; q = p (p + 1)/2.
+
+    Slots that no cluster has taken yet hold the mass, squared mass and number of members a new cluster starts with.
+
+    Attributes
+    ----------
+    centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
+    factors : (K, q, *streams), covariances as in `icvi_jax.kernels.ellipsoid`.
+    mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
+    members : (K, *streams), integer: samples that joined.
+    samples : (*streams), integer: samples seen.
+    tracker_mean, tracker_cov : (p, *streams) and (q, *streams), mean and packed covariance of the recent past; of all
+        samples before there is a cluster.
+    ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
+    recent : (p + 1, p, *streams), the last samples; (0, p, *streams) unless new clusters are made of them.
+    """
+
+    centers: Array
+    active: Array
+    factors: Array
+    mass: Array
+    mass2: Array
+    members: Array
+    samples: Array
+    tracker_mean: Array
+    tracker_cov: Array
+    ages: Array
+    recent: Array
+
+    @property
+    def covariances(self) -> Array:
+        """Covariances (K, p, p, *streams); identity in slots without a cluster."""
+        xp, p = namespace(self.centers), self.centers.shape[1]
+        S = ellipsoid.compose(self.factors, p)
+        entry = [[S[min(i, j)][:, abs(i - j), ...] for j in range(p)] for i in range(p)]
+        return xp.stack([xp.stack(row, axis=1) for row in entry], axis=1)
+
+
+@spec
+class OnlineEllipsoidal(Clusterer):
+    r"""Clusters with a mean and a covariance each, soft memberships, and births when the stream settles elsewhere.
+
+    With the squared Mahalanobis distances :math:`F_i` of a sample, memberships are
+    :math:`u_i ∝ F_i^{−2/(m−1)}`; clusters with :math:`F_i` within the `outlier` quantile of :math:`χ²_p` share the
+    sample by them and update mean and covariance exactly. A sample beyond the `effective` quantile of all clusters is
+    an anomaly. After p + 1 anomalies, the tracker (a forgetful mean `t` and covariance T of everything) becomes a
+    cluster if it is apart from all others:
+
+    .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T)).
+
+    The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged,
+    deleted or forgotten. This is a reconstruction: the paper describes the method without giving all of it.
+
+    Parameters
+    ----------
+    capacity : most clusters there can be. When one more is wanted, none is made and `overflow` is raised in the
+        reading at every sample that asks for it: build another with more slots and start it on the stream.
+    effective, outlier : levels of the quantiles; beyond the first a sample is an anomaly, beyond the second it joins no
+        cluster.
+    stabilization : samples for which a cluster is young. A young cluster takes in everything near or far, and while
+        there is one nothing is an anomaly.
+    forgetting : λ of the tracker, in (0, 1).
+    fuzzifier : m > 1 of the memberships.
+    c : how many standard deviations of the wider of the two a new cluster must be apart.
+    trigger : "consecutive": p + 1 anomalies in a row. "window": p + 1 among the last `stabilization` samples.
+    seed : what a new cluster is made of. "tracker": the tracker. "buffer": mean and covariance of the last p + 1 samples.
+    warmup : "exact" sends the first p + 1 samples through the statistics as members of slot 0; "paper" starts
+        evaluation with zero dispersion and a mass of p + 1.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> from icvi_jax.clusterers.oec import OnlineEllipsoidal
+    >>> pipe = icvi.Pipeline(clusterer=OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    11
+
+    References
+    ----------
+    Moshtaghi, M., Bezdek, J. C., Erfani, S. M., Leckie, C. and Bailey, J. (2019). Online cluster validity indices for
+    performance monitoring of streaming data clustering.
+    """
+
+    capacity: int = static()
+    effective: float = static(0.99)
+    outlier: float = static(0.999)
+    stabilization: int = 20
+    forgetting: float = 0.9
+    fuzzifier: float = 2.0
+    c: float = 1.0
+    trigger: str = static("consecutive")
+    seed: str = static("tracker")
+    warmup: str = static("exact")
+    crisp = False
+
+    def __post_init__(self):
+        me = "OnlineEllipsoidal"
+        whole(me, "capacity", self.capacity)
+        for field, level in (("effective", self.effective), ("outlier", self.outlier)):
+            number(me, field, level, is_number(level) and 0 < level < 1, "a plain number between 0 and 1")
+        wanted = f"at least effective, which is {self.effective}"
+        number(me, "outlier", self.outlier, self.outlier >= self.effective, wanted)
+        if is_number(self.stabilization):
+            whole(me, "stabilization", self.stabilization)
+        if is_number(self.forgetting):
+            wanted = "a number between 0 and 1; at 1 the tracker would never move"
+            number(me, "forgetting", self.forgetting, 0 < self.forgetting < 1, wanted)
+        if is_number(self.fuzzifier):
+            number(me, "fuzzifier", self.fuzzifier, 1 < self.fuzzifier < float("inf"), "a number above 1")
+        if is_number(self.c):
+            number(me, "c", self.c, 0 < self.c < float("inf"), "a positive number")
+        one_of(me, "trigger", self.trigger, ("consecutive", "window"))
+        one_of(me, "seed", self.seed, ("tracker", "buffer"))
+        one_of(me, "warmup", self.warmup, ("exact", "paper"))
+
+    @property
+    def slots(self):
+        return self.capacity
+
+    def least(self, features):
+        return features + 1
+
+    def init(self, features, streams, xp, dtype):
+        K, p = self.capacity, features
+        start = xp.full((K, *streams), p + 1, dtype=dtype)
+        factors = xp.zeros((K, ellipsoid.packed(p), *streams), dtype=dtype)
+        return EllipsoidalState(
+            centers=xp.zeros((K, p, *streams), dtype=dtype),
+            active=xp.zeros((K, *streams), dtype=xp.bool),
+            factors=factors + ellipsoid.identity(p, factors),
+            mass=start,
+            mass2=start,
+            members=xp.full((K, *streams), p + 1, dtype=xp.int32),
+            samples=xp.zeros(streams, dtype=xp.int32),
+            tracker_mean=xp.zeros((p, *streams), dtype=dtype),
+            tracker_cov=xp.zeros((ellipsoid.packed(p), *streams), dtype=dtype),
+            ages=xp.full((p + 1, *streams), COUNT_LIMIT, dtype=xp.int32),
+            recent=xp.zeros((p + 1 if self.seed == "buffer" else 0, p, *streams), dtype=dtype),
+        )
+
+    def step(self, state, x, seen):
+        xp, p = namespace(x), x.shape[0]
+        first = seen & (state.samples <= p)  # among the p + 1 samples that make the first cluster
+        found = seen & (state.samples == p)
+        live = seen & (state.samples > p)
+        exists = state.active & live
+        stabilization = xp.asarray(self.stabilization, dtype=xp.int32)
+
+        d = x - state.centers
+        triples = ellipsoid.substitute(state.factors, d)
+        F = ellipsoid.mahalanobis(triples)
+        u = ellipsoid.fuzzy(F, exists, cast(self.fuzzifier, x))
+        young = exists & (state.members < stabilization)
+        member = exists & ((F <= quantile(self.outlier, p)) | young)
+        anomaly = live & ~xp.any(exists & ((F <= quantile(self.effective, p)) | young), axis=0)
+
+        new = self._track(_share(state, d, triples, u, member), x, first, seen)
+        ages = _age(new.ages, anomaly, xp.any(young, axis=0), seen)
+        span = p + 1 if self.trigger == "consecutive" else stabilization
+        wanted = anomaly & (ages[-1, ...] < span) & _apart(new, exists, cast(self.c, x))
+        taken = count(state.active)
+        birth = wanted & (taken < self.capacity)
+        slot = slots(exists, self.capacity) == xp.where(first, xp.zeros_like(taken), taken)
+
+        mean, factors, tracker_cov = self._seed(new, first, found)
+        placed = slot & (birth | first)
+        new = new._replace(
+            centers=xp.where(placed[:, None, ...], mean, new.centers),
+            active=state.active | placed,
+            factors=xp.where((slot & (birth | found))[:, None, ...], factors, new.factors),
+            samples=advance(state.samples, seen),
+            tracker_cov=tracker_cov,
+            ages=xp.where(birth, xp.full_like(ages, COUNT_LIMIT), ages),
+        )
+        ready = new.samples > p + 1
+        nearest = exists & smallest(xp.where(exists, -u, xp.ones_like(u)))
+        paper = self.warmup == "paper"
+        event = Event(
+            x=x,
+            u=xp.where(birth | first, xp.astype(slot, x.dtype), u),
+            before=Prototypes(state.centers, state.active),
+            after=Prototypes(new.centers, new.active),
+            seen=seen,
+            ready=ready,
+            label=position(xp.where(birth | first, slot, nearest)),
+            k=xp.where(ready, count(new.active), xp.zeros_like(taken)),
+            outlier=live & ~xp.any(member, axis=0),
+            overflow=wanted & ~birth,
+            begin=live & (state.samples == p + 1) if paper else None,
+            begin_mass=xp.full_like(x[0, ...], p + 1) if paper else None,
+        )
+        return new, event
+
+    def _track(self, state, x, first, seen):
+        """Move the tracker; before there is a cluster it is the plain mean and covariance of the p + 1 samples."""
+        xp, p = namespace(x), x.shape[0]
+        lam = cast(self.forgetting, x)
+        n = xp.astype(state.samples, x.dtype)
+        size = xp.minimum(xp.maximum(n, xp.ones_like(n)), 3 / (1 - lam))
+        one, zero = xp.ones_like(n), xp.zeros_like(n)
+        keep = xp.where(seen, xp.where(first, one, lam * (size - 1) / size), one)
+        gain = xp.where(seen, xp.where(first, n / ((n + 1) * p), lam * lam / size), zero)
+        rate = xp.where(seen, xp.where(first, 1 / (n + 1), 1 - lam), zero)
+        d = x - state.tracker_mean
+        recent = state.recent
+        if self.seed == "buffer":
+            recent = xp.where(seen, xp.concat([recent[1:, ...], x[None, ...]], axis=0), recent)
+        return state._replace(
+            tracker_mean=state.tracker_mean + rate * d,
+            tracker_cov=keep * state.tracker_cov + gain * ellipsoid.outer(d[None, ...])[0, ...],
+            recent=recent,
+        )
+
+    def _seed(self, state, first, found):
+        """Mean (p, *streams) and factors (1, q, *streams) of a cluster to be made, and the tracker's covariance."""
+        xp, p = namespace(found), state.tracker_mean.shape[0]
+        mean, T = state.tracker_mean, state.tracker_cov[None, ...]
+        lam, eye = cast(self.forgetting, mean), ellipsoid.identity(p, T)
+        extra = ellipsoid.ridge(T, p)
+        if self.seed == "tracker":
+            scale = xp.where(found, xp.ones_like(extra), (3 + lam) / (lam * lam))
+            floor = xp.where(found, extra, xp.full_like(extra, 1e-9))
+            S = scale[:, None, ...] * T
+        else:
+            S, center = ellipsoid.covariance(state.recent)
+            mean, floor = xp.where(first, mean, center), ellipsoid.ridge(S, p)
+        factors = ellipsoid.factor(ellipsoid.columns(S + floor[:, None, ...] * eye, p), floor)
+        T = T + xp.where(found, extra, xp.zeros_like(extra))[:, None, ...] * eye
+        return mean, factors, T[0, ...]
+
+
+def _share(state, d, triples, u, member):
+    """Members take in the sample, each with its share of the memberships; without weight nothing changes."""
+    xp = namespace(d)
+    w = xp.where(member, u, xp.zeros_like(u))
+    total = xp.sum(w, axis=0)
+    w = w / xp.where(total > 0, total, xp.ones_like(total))
+    w = xp.where(w > 1e-12, w, xp.zeros_like(w))
+    alpha, beta = ellipsoid.rates(state.mass, state.mass2, w)
+    return state._replace(
+        centers=state.centers + (w / (state.mass + w))[:, None, ...] * d,
+        factors=ellipsoid.absorb(state.factors, triples, alpha, beta),
+        mass=state.mass + w,
+        mass2=state.mass2 + w * w,
+        members=advance(state.members, member),
+    )
+
+
+def _age(ages, anomaly, young, seen):
+    """The ages of the last anomalies after one more sample; forgotten while a cluster is young."""
+    xp = namespace(ages)
+    ages = advance(ages, seen)
+    ages = xp.where(anomaly, xp.concat([xp.zeros_like(ages[:1, ...]), ages[:-1, ...]], axis=0), ages)
+    return xp.where(young, xp.full_like(ages, COUNT_LIMIT), ages)
+
+
+def _apart(state, exists, c):
+    """Whether the tracker is apart from every cluster, by the wider of the two."""
+    xp, p = namespace(c), state.tracker_mean.shape[0]
+    reach = squares(state.tracker_mean - state.centers, 1) / (c * c * p)
+    clear = ~exists | eigen.at_most(ellipsoid.compose(state.factors, p), reach)
+    nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
+    tracker = ellipsoid.columns(state.tracker_cov[None, ...], p)
+    return xp.all(clear, axis=0) & eigen.at_most(tracker, nearest[None, ...])[0, ...]
