@@ -239,4 +239,4 @@ def _check_shapes(state, x, u, centers):
     wanted = {"x": state.anchor.shape, "u": state.prototypes.active.shape, "centers": state.prototypes.centers.shape}
     for (field, shape), got in zip(wanted.items(), (x, u, centers)):
         if tuple(got.shape) != tuple(shape):
-            raise ValueError(f"Panel.step({field}=…): needs shape {tuple(shape)} like the state, got {tuple(got.shape)}")
+            raise ValueError(f"Panel.step({field}=…): the state wants shape {tuple(shape)}, got {tuple(got.shape)}")

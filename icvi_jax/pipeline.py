@@ -119,7 +119,7 @@ class Pipeline:
         xp = namespace(state.anchor)
         x = xp.asarray(x, dtype=state.anchor.dtype)
         if tuple(x.shape) != tuple(state.anchor.shape):
-            raise ValueError(f"Pipeline.step: the state is for samples {tuple(state.anchor.shape)}, got {tuple(x.shape)}")
+            raise ValueError(f"Pipeline.step(x=…): the state wants {tuple(state.anchor.shape)}, got {tuple(x.shape)}")
         seen = usable(x)
         fresh = state.statistics["count"].samples == 0
         anchor = xp.where(fresh & seen, x, state.anchor)

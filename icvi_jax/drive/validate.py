@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from icvi_jax.drive.steps import scan_steps
+from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
 
@@ -46,16 +48,20 @@ def validate(
     """
     X = jnp.asarray(X)
     X = X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(jnp.result_type(float))
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
     if (labels is None) == (memberships is None):
         raise ValueError("validate: give either labels=, or memberships= and centers=")
-    elapsed = None if elapsed is None else _column("elapsed", jnp.asarray(elapsed, X.dtype), X)
+    if elapsed is not None:
+        elapsed = jnp.asarray(elapsed, X.dtype)
+        if elapsed.shape != X.shape[:1]:
+            raise ValueError(f"validate(elapsed=…): needs one number a sample, {X.shape[:1]}, got {elapsed.shape}")
     if labels is not None:
+        if X.ndim != 2 or 0 in X.shape:
+            raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
         slots, k = slots_of(labels, len(X))
         return _labelled(panel, X, jnp.asarray(slots), elapsed, k)
     U, V, A = recorded("validate", X, memberships, centers, active)
-    return _recorded(panel, X, U, V, A, elapsed)
+    start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
+    return scan_steps(panel, start, (X, U, V, A, elapsed))[1]
 
 
 def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
@@ -74,32 +80,21 @@ def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
 
 def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array, Array, Array]:
     """Memberships (T, k), centres (T, k, p) and active slots (T, k) as arrays that fit X, or an error."""
-    U = _column("memberships", jnp.asarray(memberships, X.dtype), X, caller)
-    if U.ndim != 2 or centers is None:
-        raise ValueError(f"{caller}: memberships need the axes (T, k) and come with centers=; got shape {U.shape}")
-    T, k, p = len(X), U.shape[1], X.shape[1]
-    V = jnp.asarray(centers, X.dtype)
-    if V.shape not in ((k, p), (T, k, p)):
-        raise ValueError(f"{caller}(centers=…): needs shape {(k, p)} or {(T, k, p)}, got {V.shape}")
-    A = jnp.ones((T, k), bool) if active is None else jnp.asarray(active, bool)
-    if A.shape not in ((k,), (T, k)):
-        raise ValueError(f"{caller}(active=…): needs shape {(k,)} or {(T, k)}, got {A.shape}")
-    return U, jnp.broadcast_to(V, (T, k, p)), jnp.broadcast_to(A, (T, k))
-
-
-def _column(field, a, X, caller="validate"):
-    if a.ndim == 0 or len(a) != len(X):
-        raise ValueError(f"{caller}({field}=…): X has {len(X)} samples, {field} {a.shape[0] if a.ndim else 'none'}")
-    return a
-
-
-@jax.jit
-def _recorded(panel, X, U, V, A, elapsed):
-    def body(state, inputs):
-        return panel.step(state, *inputs)
-
-    start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
-    return jax.lax.scan(body, start, (X, U, V, A, elapsed))[1]
+    xp = namespace(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{caller}: X needs the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
+    U = xp.asarray(memberships, dtype=X.dtype)
+    T, p = X.shape
+    if U.ndim != 2 or U.shape[0] != T or centers is None:
+        raise ValueError(f"{caller}(memberships=…): needs the axes ({T}, k) and centers=; got shape {tuple(U.shape)}")
+    k = U.shape[1]
+    V = xp.asarray(centers, dtype=X.dtype)
+    if tuple(V.shape) not in ((k, p), (T, k, p)):
+        raise ValueError(f"{caller}(centers=…): needs shape {(k, p)} or {(T, k, p)}, got {tuple(V.shape)}")
+    A = xp.ones((T, k), dtype=xp.bool) if active is None else xp.asarray(active, dtype=xp.bool)
+    if tuple(A.shape) not in ((k,), (T, k)):
+        raise ValueError(f"{caller}(active=…): needs shape {(k,)} or {(T, k)}, got {tuple(A.shape)}")
+    return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
 
 
 @jax.jit(static_argnames="k")

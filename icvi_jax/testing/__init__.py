@@ -1,0 +1,18 @@
+"""A conformance kit: check an index, a clusterer or a monitor of your own against the laws that ours obey.
+
+>>> import icvi_jax as icvi
+>>> from icvi_jax.testing import check_index
+>>> check_index(icvi.XieBeni(), backends=("numpy",))
+"""
+
+from icvi_jax.testing.backends import BACKENDS, Backend, backend
+from icvi_jax.testing.clusterers import CLUSTERER_LAWS, check_clusterer
+from icvi_jax.testing.indices import INDEX_LAWS, check_index
+from icvi_jax.testing.monitors import MONITOR_LAWS, check_monitor
+from icvi_jax.testing.recordings import Example, example
+from icvi_jax.testing.statistics import STATISTIC_LAWS, check_statistic
+
+__all__ = [
+    "BACKENDS", "Backend", "CLUSTERER_LAWS", "Example", "INDEX_LAWS", "MONITOR_LAWS", "STATISTIC_LAWS", "backend",
+    "check_clusterer", "check_index", "check_monitor", "check_statistic", "example",
+]  # fmt: skip

@@ -1,0 +1,108 @@
+"""The laws of clusterers, each a function of a clusterer and a backend that raises AssertionError."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from icvi_jax.clusterers import Clusterer
+from icvi_jax.panel import layout
+from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.types import Event
+
+
+def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
+    """Three well separated blobs, visited one after the other: (n, features)."""
+    rng = np.random.default_rng(seed)
+    homes = np.array([[0.0] * features, [30.0] * features, [-30.0] + [30.0] * (features - 1)])
+    return homes[np.arange(n) * 3 // n] + rng.normal(size=(n, features))
+
+
+def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[object, Event]:
+    """The final state and the events, stacked, along X (T, p) or (T, p, N); rows with NaN are missing."""
+    X = np.asarray(X)
+    seen = np.isfinite(X).all(1)
+    with b.precision():
+        xp, dtype, streams = layout(b.xp, b.dtype, X.shape[2:])
+        state = clusterer.init(X.shape[1], streams, xp, dtype)
+        return steps(clusterer, state, (np.where(seen[:, None], X, 0.0), seen), b)
+
+
+def _leaves(tree) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
+    """Memberships are shares of active slots, labels name them, and each step starts where the last one ended."""
+    state, events = follow(clusterer, samples(1), b)
+    k = clusterer.slots
+    u, active, label = events.u, events.after.active, events.label
+    assert u.shape[1:] == active.shape[1:] == (k,), f"u has the shape {u.shape[1:]}, the clusterer {k} slots"
+    assert (u >= 0).all() and np.abs(u.sum(1) - 1).max() < 1e-4, f"memberships sum to {u.sum(1)}"
+    assert not u[~active].any(), "a member of an inactive slot"
+    assert (label >= 0).all() and (label < k).all(), f"labels {np.unique(label)} with {k} slots"
+    assert active[np.arange(len(label)), label].all(), "a label names an inactive slot"
+    for a, c in zip(_leaves(events.before), _leaves(events.after)):
+        np.testing.assert_array_equal(a[1:], c[:-1], err_msg="a sample does not start where the one before it ended")
+    for a, c in zip((state.centers, state.active), events.after):
+        np.testing.assert_array_equal(np.asarray(a), c[-1], err_msg="the state is not the last event's")
+
+
+def carry_is_stable(clusterer: Clusterer, b: Backend) -> None:
+    """2: a step gives back a state of the same structure, shapes and types."""
+    with b.precision():
+        xp, dtype, _ = layout(b.xp, b.dtype, ())
+        start = clusterer.init(2, (), xp, dtype)
+        end = follow(clusterer, samples(2, 12), b)[0]
+        assert kinds(start, b) == kinds(end, b), f"the carry became {kinds(end, b)}"
+
+
+def fleet_equals_loop(clusterer: Clusterer, b: Backend) -> None:
+    """3: a fleet of streams gives what each gives alone."""
+    X = np.stack([samples(seed) for seed in range(3)], -1)
+    X[7, 0, 1] = np.nan
+    together = follow(clusterer, X, b)[1]
+    for s in range(3):
+        for a, c in zip(_leaves(follow(clusterer, X[..., s], b)[1]), _leaves(together)):
+            a, c = a.astype(float), c[..., s].astype(float)
+            np.testing.assert_allclose(c, a, rtol=b.tolerance, atol=b.tolerance, err_msg=f"stream {s} of a fleet")
+
+
+def missing_changes_nothing(clusterer: Clusterer, b: Backend) -> None:
+    """10: a missing sample leaves every bit of the state as it was, at any time."""
+    X = samples(3, 30)
+    holes = np.insert(X, [0, 1, 4, 20], np.nan, axis=0)
+    for a, c in zip(_leaves(follow(clusterer, X, b)[0]), _leaves(follow(clusterer, holes, b)[0])):
+        np.testing.assert_array_equal(a, c, err_msg="missing samples changed the state")
+    events, gone = follow(clusterer, holes, b)[1], np.isnan(holes).any(1)
+    assert (events.label[gone] == -1).all() and not events.u[gone].any(), "a missing sample has a label or members"
+
+
+def constants_are_harmless(clusterer: Clusterer, b: Backend) -> None:
+    """10: a constant stream, and one with a constant feature, give nothing but finite numbers."""
+    for X in (np.ones((40, 2)), np.stack([np.ones(40), samples(4, 40)[:, 0]], 1)):
+        for leaf in _leaves(follow(clusterer, X, b)[0]):
+            assert np.isfinite(leaf).all(), "a constant stream made a state that is not finite"
+
+
+def moving_the_origin(clusterer: Clusterer, b: Backend) -> None:
+    """6: translation moves the centres and nothing else."""
+    X, by = samples(5), np.array([4.0, -9.0])
+    one, other = follow(clusterer, X, b)[1], follow(clusterer, X + by, b)[1]
+    np.testing.assert_array_equal(one.label, other.label, err_msg="translation changed labels")
+    active = one.after.active
+    got, want = (other.after.centers - by)[active], one.after.centers[active]
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3, err_msg="translation did not move the centres")
+
+
+CLUSTERER_LAWS = (
+    events_are_sound, carry_is_stable, fleet_equals_loop, missing_changes_nothing, constants_are_harmless,
+    moving_the_origin,
+)  # fmt: skip
+
+
+def check_clusterer(clusterer: Clusterer, backends: tuple[str, ...] | None = None) -> None:
+    """Check a clusterer against all laws on all installed backends; AssertionError names the law that is broken."""
+    for name in available() if backends is None else backends:
+        for law in CLUSTERER_LAWS:
+            law(clusterer, backend(name))

@@ -1,0 +1,143 @@
+"""The laws of indices, each a function of a tuple of indices and a backend that raises AssertionError."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from icvi_jax.drive.batch import batch
+from icvi_jax.indices.base import Index
+from icvi_jax.panel import Panel
+from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.testing.recordings import Example, example
+
+MEMORIES = (1.0, 0.99, 0.9)
+
+
+def trace(panel: Panel, e: Example, b: Backend) -> tuple[object, dict[str, np.ndarray]]:
+    """The final state and the values (T, *streams) of a panel stepped along an example, on a backend.
+
+    The example may be a fleet: streams trail in all its arrays.
+    """
+    k, p, *streams = e.centers.shape[1:]
+    with b.precision():
+        state = panel.init(k, p, streams=tuple(streams), xp=b.xp, dtype=b.dtype)
+        return steps(panel, state, e, b)
+
+
+def same(got: dict, want: dict, tolerance: float, law: str) -> None:
+    """Assert that two sets of values agree, NaN with NaN and infinity with infinity."""
+    for name in want:
+        g, w = np.asarray(got[name], float), np.asarray(want[name], float)
+        np.testing.assert_array_equal(np.isnan(g), np.isnan(w), err_msg=f"{law}: {name} is NaN in other places")
+        np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance, err_msg=f"{law}: {name}")
+
+
+def incremental_equals_batch(indices: tuple[Index, ...], b: Backend) -> None:
+    """1: stepping gives what the batch definition gives, for every memory, crisp and soft, births, deaths and gaps."""
+    for i, lam in enumerate(MEMORIES):
+        panel = Panel(indices=indices, forgetting=lam)
+        e = example(seed=i, soft=i % 2 == 1, deaths=i > 0, noise=True, missing=True)
+        got = trace(panel, e, b)[1]
+        for t in range(12, len(e.x), 9):
+            want = batch(panel, e.x[: t + 1], e.u[: t + 1], e.centers[: t + 1], e.active[: t + 1])
+            same({n: v[t] for n, v in got.items()}, want, b.tolerance, f"incremental equals batch at {t}, λ = {lam}")
+
+
+def carry_is_stable(indices: tuple[Index, ...], b: Backend) -> None:
+    """2: a step gives back a state of the same structure, shapes and types."""
+    panel, e = Panel(indices=indices, forgetting=0.9), example(samples=3)
+    with b.precision():
+        start = panel.init(4, 2, xp=b.xp, dtype=b.dtype)
+        end = trace(panel, e, b)[0]
+        assert kinds(start, b) == kinds(end, b), f"the carry became {kinds(end, b)}"
+
+
+def fleet_equals_loop(indices: tuple[Index, ...], b: Backend) -> None:
+    """3: a fleet of streams gives what each gives alone."""
+    panel = Panel(indices=indices, forgetting=0.95)
+    examples = [example(seed=s, soft=s == 1, missing=True) for s in range(3)]
+    alone = [trace(panel, e, b)[1] for e in examples]
+    together = trace(panel, Example(*(np.stack(parts, -1) for parts in zip(*examples))), b)[1]
+    want = {name: np.stack([one[name] for one in alone], -1) for name in together}
+    same(together, want, b.tolerance, "fleet equals loop")
+
+
+def permuting_slots(indices: tuple[Index, ...], b: Backend) -> None:
+    """5: the order of slots does not matter, and permutes the state."""
+    panel, e, order = Panel(indices=indices, forgetting=0.9), example(seed=5, soft=True), np.array([2, 0, 3, 1])
+    (state, want), (other, got) = trace(panel, e, b), trace(panel, e.permuted(order), b)
+    same(got, want, 10 * b.tolerance, "permuting slots")
+    for a, c in zip(jax.tree.leaves(state.statistics), jax.tree.leaves(other.statistics)):
+        a, c = np.asarray(a, float), np.asarray(c, float)
+        a = a[order] if a.shape[:1] == (4,) else a
+        np.testing.assert_allclose(c, a, rtol=10 * b.tolerance, atol=10 * b.tolerance, err_msg="permuting slots: state")
+
+
+def moving_and_scaling(indices: tuple[Index, ...], b: Backend) -> None:
+    """6: translation leaves values; scaling changes them as the index says."""
+    panel, e = Panel(indices=indices, forgetting=0.95), example(seed=6, soft=True)
+    want = trace(panel, e, b)[1]
+    same(trace(panel, e.moved(by=np.array([3e3, -7e3])), b)[1], want, max(1e-6, 3 * b.tolerance), "translation")
+    got = trace(panel, e.moved(scale=8.0), b)[1]
+    counts = e.active.sum(1)
+    for index in indices:
+        law = np.array([index.scaled(v, 8.0, 2, int(k)) for v, k in zip(want[index.name], counts)])
+        same({index.name: got[index.name]}, {index.name: law}, max(1e-3, b.tolerance), "scaling by 8")
+
+
+def spare_slots(indices: tuple[Index, ...], b: Backend) -> None:
+    """7: slots that are never used change nothing."""
+    panel, e = Panel(indices=indices, forgetting=0.9), example(seed=7, soft=True)
+    same(trace(panel, e.widened(2), b)[1], trace(panel, e, b)[1], 10 * b.tolerance, "spare slots")
+
+
+def degenerate_inputs(indices: tuple[Index, ...], b: Backend) -> None:
+    """10: no active slot, coincident centres, constants, NaN, infinity: never the best value, and well afterwards."""
+    panel, good = Panel(indices=indices, forgetting=0.9), example(seed=10, births=False, samples=30)
+    clean = trace(panel, good, b)[1]
+    holes = Example(*(np.insert(a, 12, a[12], axis=0)[:30] for a in good))
+    holes.x[12] = np.nan
+    got = trace(panel, holes, b)[1]
+    same({n: v[13:] for n, v in got.items()}, {n: v[12:29] for n, v in clean.items()}, 0.0, "a missing sample")
+    same({n: v[12] for n, v in got.items()}, {n: v[11] for n, v in clean.items()}, 0.0, "a missing sample repeats")
+    nobody = good._replace(active=np.zeros_like(good.active), u=0 * good.u)
+    for name, v in trace(panel, nobody, b)[1].items():
+        assert np.isnan(v).all(), f"no active slot: {name} says {v[-1]}, not NaN"
+    dull = good._replace(centers=np.zeros_like(good.centers), x=np.zeros_like(good.x))
+    values = trace(panel, Example(*(np.concatenate([d[:12], g[12:]]) for d, g in zip(dull, good))), b)[1]
+    for index in indices:
+        v, ends = values[index.name], index.range
+        if index.scattered:
+            best = ends[0] if index.goal == "min" else ends[1]
+            assert not (v[:12] == best).any(), f"coincident centres, constant data: {index.name} says {best}, the best"
+        assert np.isfinite(v[-1]) or np.isnan(clean[index.name][-1]), f"after constants {index.name} stays {v[-1]}"
+
+
+def shared_equals_separate(indices: tuple[Index, ...], b: Backend) -> None:
+    """12: an index says the same on a shared panel and alone."""
+    e = example(seed=12, soft=True)
+    shared = trace(Panel(indices=indices, forgetting=0.9), e, b)[1]
+    for index in indices:
+        alone = trace(Panel(indices=(index,), forgetting=0.9), e, b)[1]
+        same(alone, {index.name: shared[index.name]}, b.tolerance, "shared equals separate")
+
+
+INDEX_LAWS = (
+    incremental_equals_batch, carry_is_stable, fleet_equals_loop, permuting_slots, moving_and_scaling, spare_slots,
+    degenerate_inputs, shared_equals_separate,
+)  # fmt: skip
+
+
+def check_index(index: Index, backends: tuple[str, ...] | None = None) -> None:
+    """Check an index against all laws on all installed backends; AssertionError names the law that is broken.
+
+    Parameters
+    ----------
+    index : the index.
+    backends : names from `icvi_jax.testing.BACKENDS`; all that are installed by default.
+    """
+    assert index.goal in ("min", "max"), f"{type(index).__name__}.goal is {index.goal!r}: 'min' or 'max'"
+    for name in available() if backends is None else backends:
+        for law in INDEX_LAWS:
+            law((index,), backend(name))

@@ -1,0 +1,91 @@
+"""Every part that the project exports obeys the laws, on every backend."""
+
+import pytest
+
+import icvi_jax as icvi
+from icvi_jax.monitors import Monitor
+from icvi_jax.statistics import Statistic
+from icvi_jax.testing import (
+    BACKENDS,
+    CLUSTERER_LAWS,
+    INDEX_LAWS,
+    MONITOR_LAWS,
+    STATISTIC_LAWS,
+    backend,
+    check_index,
+)  # fmt: skip
+from icvi_jax.testing.indices import shared_equals_separate
+
+INDICES = tuple(entry.index() for entry in icvi.indices.catalogue())
+STATISTICS = tuple(
+    part for part in vars(icvi.statistics).values()
+    if isinstance(part, type) and issubclass(part, Statistic) and part is not Statistic
+)  # fmt: skip
+CLUSTERERS = (
+    icvi.SequentialKMeans(k=3),
+    icvi.SequentialKMeans(k=3, seeding="distinct", warmup="paper"),
+    icvi.OnlineEllipsoidal(capacity=4),
+    icvi.OnlineEllipsoidal(capacity=4, trigger="window", seed="buffer", warmup="paper"),
+)
+MONITORS = tuple(
+    getattr(icvi, name)() for name in dir(icvi)
+    if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Monitor) and name != "Monitor"
+)  # fmt: skip
+
+
+@pytest.fixture(params=BACKENDS)
+def lib(request):
+    try:
+        return backend(request.param)
+    except ImportError as missing:
+        pytest.skip(f"{missing.name} is not installed")
+
+
+@pytest.mark.parametrize("law", INDEX_LAWS, ids=lambda law: law.__name__)
+def test_indices(law, lib):
+    if law is shared_equals_separate and lib.name not in ("numpy", "jax64"):
+        pytest.skip("one panel an index: two backends stand for all")
+    law(INDICES, lib)
+
+
+@pytest.mark.parametrize("law", STATISTIC_LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("statistic", STATISTICS, ids=lambda s: s.__name__)
+def test_statistics(law, statistic, lib):
+    law(statistic, lib)
+
+
+@pytest.mark.parametrize("law", CLUSTERER_LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("clusterer", CLUSTERERS, ids=str)
+def test_clusterers(law, clusterer, lib):
+    law(clusterer, lib)
+
+
+@pytest.mark.parametrize("law", MONITOR_LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("monitor", MONITORS, ids=lambda m: type(m).__name__)
+def test_monitors(law, monitor, lib):
+    law(monitor, lib)
+
+
+def test_there_are_parts():
+    assert len(INDICES) == 21 and len(STATISTICS) >= 6 and len(MONITORS) >= 2
+
+
+class TestTheKitItself:
+    """A kit that cannot fail proves nothing."""
+
+    def test_an_index_that_forgets_its_normalizer_is_found(self):
+        class Broken(icvi.XieBeni):
+            def value(self, stats, forgetting):
+                return super().value(stats, forgetting) * stats.centers[0, 0]
+
+        with pytest.raises(AssertionError):
+            check_index(icvi.spec.spec(Broken)(), backends=("numpy",))
+
+    def test_an_index_that_calls_coincidence_perfect_is_found(self):
+        class Flattering(icvi.XieBeni):
+            def value(self, stats, forgetting):
+                value = super().value(stats, forgetting)
+                return stats.xp.where(stats.separation.smallest == 0, 0 * stats.k, value)
+
+        with pytest.raises(AssertionError, match="best"):
+            check_index(icvi.spec.spec(Flattering)(), backends=("numpy",))
