@@ -1,7 +1,7 @@
 """Live validation of stream clustering: incremental cluster validity indices for one stream or a fleet, on JAX."""
 
 from icvi_jax import evaluation, indices, streams
-from icvi_jax.clusterers import SequentialKMeans
+from icvi_jax.clusterers import OnlineEllipsoidal, SequentialKMeans
 from icvi_jax.drive.batch import batch
 from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.run import Run, run

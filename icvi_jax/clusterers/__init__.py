@@ -2,5 +2,6 @@
 
 from icvi_jax.clusterers.base import Clusterer
 from icvi_jax.clusterers.kmeans import SequentialKMeans
+from icvi_jax.clusterers.oec import OnlineEllipsoidal
 
-__all__ = ["Clusterer", "SequentialKMeans"]
+__all__ = ["Clusterer", "OnlineEllipsoidal", "SequentialKMeans"]
