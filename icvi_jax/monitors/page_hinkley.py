@@ -57,9 +57,9 @@ class PageHinkley(Monitor):
     [0, 0, 0, 0, 1, 0, 0]
     """
 
-    threshold: float = 5.0
+    threshold: float = 4.0
     delta: float = 0.5
-    warm: int = 50
+    warm: int = 30
     index: str | None = static(None)
     name: str | None = static(None)
 
