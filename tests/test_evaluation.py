@@ -27,6 +27,10 @@ def test_both_ends_of_the_window_belong_to_it(alarm, hit):
     assert match([alarm], [100], tolerance=10, samples=200).matched == ([(100, alarm)] if hit else [])
 
 
+def test_delay_is_the_median_of_the_matched():
+    assert match([1, 102, 230, 399], [0, 100, 200, 300], tolerance=50, samples=400).delay == 2
+
+
 def test_second_alarm_in_the_window_is_false_even_at_the_same_sample():
     assert match([100, 100], [100], tolerance=10, samples=200).false == [100]
     assert match([101, 105], [100], tolerance=10, samples=200).false == [105]
