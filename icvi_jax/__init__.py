@@ -3,7 +3,9 @@
 from icvi_jax import evaluation, indices, streams
 from icvi_jax.clusterers import OnlineEllipsoidal, SequentialKMeans
 from icvi_jax.drive.batch import batch
+from icvi_jax.drive.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
 from icvi_jax.drive.fleet import run_fleet
+from icvi_jax.drive.live import Live
 from icvi_jax.drive.run import Run, run
 from icvi_jax.drive.validate import validate
 from icvi_jax.explain import explain

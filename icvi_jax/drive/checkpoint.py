@@ -1,0 +1,233 @@
+"""Checkpoints: the state of a pipeline in a file that is either whole or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from icvi_jax.drive import container, parts
+from icvi_jax.drive.configuration import describe, difference
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Namespace
+
+SCHEMA = 1
+"""Version of the file's layout; a file with a higher one is refused."""
+
+NUMBERED = re.compile(r"(\d{12})\.icvi")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used: missing, damaged, from a newer version, or of another configuration."""
+
+
+class DamagedCheckpoint(CheckpointError):
+    """A checkpoint that is not, or no longer, what was written; a folder falls back to the one before."""
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds.
+
+    Attributes
+    ----------
+    state : the state.
+    position : how far the streams had come: an integer or (N,), or None.
+    names : of the streams, or None.
+    extra : what the caller gave, or None.
+    room : slots of the live fleet that wrote it, or None.
+    path : the file it came from.
+    """
+
+    state: PipelineState
+    position: int | np.ndarray | None
+    names: tuple[str, ...] | None
+    extra: dict | None
+    room: int | None
+    path: Path
+
+
+def save(
+    path: str | os.PathLike,
+    pipe: Pipeline,
+    state: PipelineState,
+    position: int | Array | None = None,
+    names: Sequence[str] | None = None,
+    extra: Mapping[str, object] | None = None,
+    keep: int = 3,
+    room: int | None = None,
+) -> Path:
+    """Write the state of a pipeline, durably.
+
+    The file is written beside its place, synced and renamed, so that a crash at any moment leaves the old file or the
+    new one. A state that is sharded over several processes is written in parts: each process calls `save` with the same
+    path, a folder, and writes what its devices hold.
+
+    Parameters
+    ----------
+    path : a file (with a suffix, such as "fleet.icvi"), or a folder (no suffix; made if need be), which gets numbered
+        files of which the last `keep` stay.
+    pipe, state : the pipeline and its state.
+    position : how far the streams had come, an integer or one a stream: where a replay has to go on.
+    names : of the streams.
+    extra : anything else that JSON can hold and a restart needs.
+    keep : how many files stay in a folder.
+    room : slots of a live fleet.
+
+    Returns
+    -------
+    The file written.
+
+    Examples
+    --------
+    >>> import tempfile, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> run = icvi.run(pipe, icvi.streams.s2(seed=0).x)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = icvi.save(folder + "/one.icvi", pipe, run.state, position=2500)
+    ...     state = icvi.load(file, pipe)
+    >>> bool((state.clusterer.centers == run.state.clusterer.centers).all())
+    True
+    """
+    path = Path(path)
+    state, part = parts.own(state)
+    if part is not None:
+        path = path / parts.folder(part.process, part.processes)
+    fields = _fields(state)
+    p, *streams = fields[".anchor"].shape
+    header = {
+        "schema": SCHEMA, "features": p, "streams": streams, "dtype": fields[".anchor"].dtype.name,
+        "configuration": describe(pipe), "names": None if names is None else list(names),
+        "extra": None if extra is None else dict(extra), "room": room, "part": None if part is None else part._asdict(),
+    }  # fmt: skip
+    problem = _misfit(pipe, header, fields)
+    if problem:
+        raise ValueError(f"save: this is no state of this pipeline: {problem}")
+    arrays = {"state" + name: a for name, a in fields.items()}
+    if position is not None:
+        arrays["position"] = np.asarray(position, np.int64)
+        if arrays["position"].shape not in ((), tuple(streams)):
+            raise ValueError(f"save(position=…): needs a number or {tuple(streams)}, got {arrays['position'].shape}")
+    content = container.encode(header, arrays)
+    if path.suffix and not path.is_dir():
+        container.write(path, content)
+        return path
+    path.mkdir(parents=True, exist_ok=True)
+    old = numbered(path)
+    file = path / f"{max(old, default=0) + 1:012d}.icvi"
+    container.write(file, content)
+    for number in sorted(old)[: len(old) + 1 - max(keep, 1)]:
+        old[number].unlink(missing_ok=True)
+    return file
+
+
+def load(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
+    """The state in a checkpoint: `load_checkpoint` without the rest."""
+    return load_checkpoint(path, pipe, xp).state
+
+
+def load_checkpoint(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp) -> Checkpoint:
+    """Read a checkpoint of the same configuration.
+
+    Every number in the configuration counts: with another forgetting factor the state would mean something else.
+
+    Parameters
+    ----------
+    path : a file, or a folder: then the newest good one in it. Damaged ones are passed over with a warning. Parts that
+        several processes wrote are put together.
+    pipe : the pipeline; its configuration must be that of the checkpoint.
+    xp : library of the state's arrays, `jax.numpy` or `numpy`.
+
+    Raises
+    ------
+    CheckpointError
+        Where there is none, or it is damaged, from a newer version, or of another configuration; the message says which
+        field.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _load_file(path, pipe, xp)
+    if parts.folders(path):
+        return parts.together(path, lambda file: _load_file(file, pipe, np), numbered, CheckpointError, xp)
+    return newest(path, lambda file: _load_file(file, pipe, xp))
+
+
+def newest(path: Path, read, upto: int | None = None) -> Checkpoint:
+    """The newest checkpoint in a folder that `read` finds undamaged, not above the number `upto`."""
+    files = numbered(path)
+    refused = []
+    for number in sorted(files, reverse=True):
+        if upto is not None and number > upto:
+            continue
+        try:
+            found = read(files[number])
+        except DamagedCheckpoint as problem:
+            refused.append(str(problem))
+            continue
+        if refused:
+            warnings.warn(f"{'; '.join(refused)}: fell back to {found.path}", stacklevel=4)
+        return found
+    raise CheckpointError("; ".join(refused) or f"{path}: no checkpoint here")
+
+
+def numbered(path: Path) -> dict[int, Path]:
+    """The checkpoints in a folder by number."""
+    found = {NUMBERED.fullmatch(file.name): file for file in path.iterdir()}
+    return {int(match[1]): file for match, file in found.items() if match}
+
+
+def _load_file(path, pipe, xp):
+    try:
+        header, arrays = container.decode(path.read_bytes())
+    except OSError as problem:
+        raise CheckpointError(f"{path}: {problem.strerror}") from None
+    except container.Damaged as problem:
+        raise DamagedCheckpoint(f"{path}: {problem}") from None
+    if header["schema"] > SCHEMA:
+        raise CheckpointError(f"{path}: written by a newer version (layout {header['schema']}, this one reads {SCHEMA})")
+    other = difference(header["configuration"], json.loads(json.dumps(describe(pipe))))
+    if other:
+        raise CheckpointError(f"{path}: of another configuration: {other}")
+    fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
+    problem = _misfit(pipe, header, fields)
+    if problem:
+        raise CheckpointError(f"{path}: {problem}")
+    if xp is not np and header["dtype"] == "float64" and not jax.config.jax_enable_x64:
+        wanted = "load it with xp=numpy, or jax.config.update('jax_enable_x64', True)"
+        raise CheckpointError(f"{path}: holds float64, and JAX would round it to float32: {wanted}")
+    structure = jax.tree.structure(_template(pipe, header))
+    state = jax.tree.unflatten(structure, [xp.asarray(a) for a in fields.values()])
+    position = arrays.get("position")
+    names = header["names"]
+    return Checkpoint(
+        state, position.item() if position is not None and position.ndim == 0 else position,
+        None if names is None else tuple(names), header["extra"], header["room"], path,
+    )  # fmt: skip
+
+
+def _fields(state):
+    found, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path): np.asarray(a) for path, a in found}
+
+
+def _template(pipe, header):
+    return pipe.init(header["features"], tuple(header["streams"]), xp=np, dtype=np.dtype(header["dtype"]))
+
+
+def _misfit(pipe, header, fields):
+    """How the arrays differ from a state of `pipe` of that size, in words, or None."""
+    wanted = _fields(_template(pipe, header))
+    for name in [*wanted, *fields]:
+        if name not in fields or name not in wanted:
+            return f"{name} is {'missing' if name in wanted else 'not of this pipeline'}"
+        a, b = fields[name], wanted[name]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name} is {a.dtype} {a.shape}, the pipeline has {b.dtype} {b.shape}"
+    return None if list(fields) == list(wanted) else "its fields are in another order"

@@ -1,0 +1,54 @@
+"""Configuration in words: a pipeline as plain names and numbers that can be written down and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+Plain = dict | list | str | float | int | bool | None
+"""What JSON can hold."""
+
+
+def describe(part: object) -> Plain:
+    """A configuration as JSON: classes by name, every field that a person may set, arrays as nested lists."""
+    if part is None or isinstance(part, (bool, int, float, str)):
+        return part
+    if dataclasses.is_dataclass(part):
+        fields = [f.name for f in dataclasses.fields(part) if f.init]
+        return {"is": type(part).__qualname__, **{name: describe(getattr(part, name)) for name in fields}}
+    if isinstance(part, (tuple, list)):
+        return [describe(item) for item in part]
+    if isinstance(part, Mapping):
+        return {str(key): describe(value) for key, value in part.items()}
+    if callable(part):
+        return f"{part.__module__}.{part.__qualname__}"
+    return np.asarray(part).tolist()
+
+
+def difference(saved: Plain, wanted: Plain, field: str = "") -> str | None:
+    """The first difference between two configurations, in words, or None."""
+    if isinstance(saved, dict) and isinstance(wanted, dict):
+        for name in [*saved, *(name for name in wanted if name not in saved)]:
+            inner = f"{field}.{name}" if field and name != "is" else field if name == "is" else name
+            if name not in saved or name not in wanted:
+                return f"{inner} is only in {'the pipeline' if name in wanted else 'the checkpoint'}"
+            found = difference(saved[name], wanted[name], inner)
+            if found:
+                return found
+        return None
+    if isinstance(saved, list) and isinstance(wanted, list) and len(saved) == len(wanted):
+        for i, (a, b) in enumerate(zip(saved, wanted)):
+            found = difference(a, b, f"{field}[{i}]")
+            if found:
+                return found
+        return None
+    a, b = json.dumps(saved), json.dumps(wanted)  # as text: NaN equals itself, 1 and 1.0 and true differ
+    return None if a == b or _same_number(saved, wanted) else f"{field} is {a} in the checkpoint, {b} in the pipeline"
+
+
+def _same_number(a, b):
+    numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b))
+    return numbers and a == b

@@ -1,0 +1,89 @@
+"""Container: named arrays and a header in one file whose last bytes are the checksum of all the others.
+
+The file is an `.npz` (`numpy.load` reads it), uncompressed; the checksum is the comment at the end of the archive.
+Reading checks it over the whole file before anything in the file is interpreted. There is no pickle in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+MARK = b"icvi_jax checkpoint sha256 "
+TAIL = len(MARK) + 64
+HEADER = "header.json"
+
+
+class Damaged(ValueError):
+    """A file that is not, or no longer, what was written."""
+
+
+def encode(header: dict, arrays: dict[str, np.ndarray]) -> bytes:
+    """Header and arrays as the bytes of a file; equal content gives equal bytes."""
+    arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in arrays.items()}
+    listed = {name: [a.dtype.str, list(a.shape), _digest(a)] for name, a in arrays.items()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = MARK + b"0" * 64
+        archive.writestr(zipfile.ZipInfo(HEADER), json.dumps({**header, "arrays": listed}, indent=1))
+        for name, a in arrays.items():
+            with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, a, allow_pickle=False)
+    body = out.getbuffer()[:-64]
+    return bytes(body) + hashlib.sha256(body).hexdigest().encode()
+
+
+def decode(content: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+    """Header and arrays of a file, or `Damaged` with the reason."""
+    if len(content) < TAIL or content[-TAIL:-64] != MARK:
+        whole = content[:2] == b"PK"
+        raise Damaged("cut short, or written by another program" if whole else "not a checkpoint")
+    if hashlib.sha256(memoryview(content)[:-64]).hexdigest().encode() != content[-64:]:
+        raise Damaged("the checksum does not fit the content")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            header = json.loads(archive.read(HEADER))
+            arrays = {name: _array(archive, name, listed) for name, listed in header["arrays"].items()}
+    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as problem:
+        raise Damaged(f"unreadable: {problem}") from None
+    return header, arrays
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put `content` at `path` so that at any moment there is the old file or the new one, whole."""
+    beside = path.with_name(f".{path.name}.tmp")
+    with open(beside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    _sync(path.parent)
+
+
+def _sync(folder):
+    """Make a rename last: it is in the folder, not in the file."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _digest(a):
+    return hashlib.sha256(np.ascontiguousarray(a).reshape(-1).view(np.uint8)).hexdigest()
+
+
+def _array(archive, name, listed):
+    with archive.open(name + ".npy") as entry:
+        a = np.lib.format.read_array(entry, allow_pickle=False)
+    if [a.dtype.str, list(a.shape), _digest(a)] != listed:
+        raise Damaged(f"{name} is not the array that was written")
+    return a

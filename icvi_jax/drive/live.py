@@ -1,0 +1,256 @@
+"""Live: a fleet of streams watched tick by tick, in one process, with streams that come and go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from icvi_jax.drive import checkpoint
+from icvi_jax.drive.engine import FIELDS, check_keep
+from icvi_jax.drive.program import program_for
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.spec import whole
+from icvi_jax.types import Array, Reading
+
+LONGEST = 256
+"""Micro-batches are cut into powers of two up to this many ticks, so that any length runs on few programs."""
+
+
+class Live:
+    """A fleet of live streams: one call a tick, one compiled program.
+
+    Rows of samples and of readings are in the order of `names`. The program has room for a power of two of streams; it
+    is compiled when the fleet first ticks and again only when it outgrows that room.
+
+    Bits: the same capacity gives the same bits, today, after a restart, and by `tick` as by `tick_many`. Another
+    capacity is another program and may round the last bit differently; give `capacity` to have room from the start.
+
+    Parameters
+    ----------
+    pipe : the pipeline.
+    features : p, the number of features.
+    streams : how many streams (their names are "0", "1", …), or their names.
+    dtype : floating type of state and readings; JAX's default float.
+    keep : fields of the reading to bring back; the others are None and cost nothing.
+    capacity : room for at least this many streams.
+
+    Attributes
+    ----------
+    names : tuple of the streams' names.
+    positions : (N,) integers: how many samples each stream was offered, missing ones too, or the caller's own offset.
+    extra : what the caller gave to `save` when this fleet was loaded, or None.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> live = icvi.Live(pipe, features=1, streams=["roof", "cellar"])
+    >>> for roof, cellar in [(0.0, 1.0), (4.0, np.nan), (1.0, 2.0)]:
+    ...     reading = live.tick([[roof], [cellar]])
+    >>> reading.label.tolist(), reading.seen.tolist(), live.positions.tolist()
+    ([0, 1], [True, True], [3, 3])
+    """
+
+    def __init__(
+        self,
+        pipe: Pipeline,
+        features: int,
+        streams: int | Sequence[str],
+        dtype: object = None,
+        keep: tuple[str, ...] = FIELDS,
+        capacity: int | None = None,
+    ):
+        whole("Live", "features", features)
+        if isinstance(streams, int):
+            whole("Live", "streams", streams, 0)
+            streams = [str(i) for i in range(streams)]
+        self.pipe, self.extra = pipe, None
+        self._features = features
+        self._dtype = float_type(dtype)
+        self._keep = check_keep("Live", keep)
+        self._names = _checked((), streams)
+        self._positions = np.zeros(len(self._names), np.int64)
+        self._numbers = jax.tree.map(jnp.asarray, pipe)  # converted once, not at every call
+        self._resize(max(len(self._names), capacity or 0))
+        self._state = self._program.place(self._fresh(self._capacity))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The streams, in the order of rows."""
+        return self._names
+
+    @property
+    def positions(self) -> np.ndarray:
+        """How far each stream has come: samples offered, or the offset last given with it."""
+        return self._positions.copy()
+
+    @property
+    def capacity(self) -> int:
+        """How many streams the program has room for."""
+        return self._capacity
+
+    @property
+    def features(self) -> int:
+        """Features of a sample."""
+        return self._features
+
+    @property
+    def state(self) -> PipelineState:
+        """The state of all streams as NumPy arrays (…, N), for `explain` or `run_fleet`; a copy."""
+        return jax.tree.map(lambda a: a[..., : len(self._names)].copy(), self._program.snapshot(self._state))
+
+    def tick(self, x: Array, offsets: Array | None = None) -> Reading:
+        """Take in one sample of every stream.
+
+        Parameters
+        ----------
+        x : (N, p). A row that is not finite is absent: its stream does not change.
+        offsets : (N,) integers, what `positions` shall be afterwards, such as the offset in a log that a restart would
+            read from. None: one more than before.
+
+        Returns
+        -------
+        The reading, in NumPy arrays that lead with (N,).
+        """
+        x = np.asarray(x)
+        n = len(self._names)
+        if x.shape != (n, self._features):
+            raise ValueError(f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {x.shape}")
+        after = self._after(1, offsets)
+        self._x[:n] = x
+        self._state, out = self._program.tick(self._numbers, self._state, self._x)
+        self._positions = after  # together with the state: whatever happens now, they agree
+        return self._program.read(out, n)
+
+    def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
+        """Take in several samples of every stream: the same numbers as so many ticks, with fewer calls.
+
+        Parameters
+        ----------
+        X : (N, t, p), in order of time; rows that are not finite are absent.
+        offsets : (N,), what `positions` shall be after the last of them. None: t more than before.
+
+        Returns
+        -------
+        The readings, in NumPy arrays that lead with (N, t).
+        """
+        X = np.asarray(X)
+        n = len(self._names)
+        if X.ndim != 3 or X.shape[0] != n or X.shape[2] != self._features or X.shape[1] == 0:
+            raise ValueError(f"Live.tick_many: needs the axes (N, t, p) = ({n}, t, {self._features}), got {X.shape}")
+        self._after(X.shape[1], offsets)
+        readings, start = [], 0
+        while start < X.shape[1]:
+            t = min(LONGEST, 1 << (X.shape[1] - start).bit_length() - 1)
+            room = np.full((self._capacity, t, self._features), np.nan, self._dtype)
+            room[:n] = X[:, start : start + t]
+            last = start + t == X.shape[1]
+            after = self._after(t, offsets if last else None)
+            self._state, out = self._program.scan(self._numbers, self._state, room)
+            self._positions = after
+            readings.append(self._program.read(out, n))
+            start += t
+        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *readings)
+
+    def add(self, names: str | Iterable[str]) -> None:
+        """Begin one stream or several, behind the others, from nothing and at position 0."""
+        new = _checked(self._names, [names] if isinstance(names, str) else names)
+        old = len(self._names)
+        self._arrange([*range(old), *[-1] * (len(new) - old)], new)
+
+    def retire(self, names: str | Iterable[str]) -> None:
+        """End one stream or several; what was known of them is forgotten, the others keep their order."""
+        gone = [names] if isinstance(names, str) else list(names)
+        for name in gone:
+            if name not in self._names:
+                raise ValueError(f"Live.retire({name!r}): there is no such stream")
+        rows = [row for row, name in enumerate(self._names) if name not in gone]
+        self._arrange(rows, tuple(self._names[row] for row in rows))
+
+    def save(self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3) -> os.PathLike:
+        """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
+        return checkpoint.save(
+            path, self.pipe, self.state, self._positions, self._names, extra, keep, room=self._capacity
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, pipe: Pipeline, keep: tuple[str, ...] = FIELDS) -> Live:
+        """The fleet as it was saved: names, positions, state and capacity, so that it goes on bit by bit."""
+        found = checkpoint.load_checkpoint(path, pipe, xp=np)
+        state = found.state
+        if state.anchor.ndim != 2:
+            raise checkpoint.CheckpointError(f"{found.path}: holds a state of streams {state.anchor.shape[1:]}, no fleet")
+        p, n = state.anchor.shape
+        names = n if found.names is None else found.names
+        live = cls(pipe, p, names, state.anchor.dtype, keep, found.room)
+        live.extra = found.extra
+        if found.position is not None:
+            live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()
+        live._state = live._program.place(_columns(state, live._fresh(live._capacity), range(n)))
+        return live
+
+    def _after(self, ticks, offsets):
+        if offsets is None:
+            return self._positions + ticks
+        offsets = np.asarray(offsets)
+        if offsets.shape != self._positions.shape or offsets.dtype.kind not in "iu":
+            raise ValueError(f"Live(offsets=…): needs one whole number a stream, ({len(self._names)},)")
+        back = np.flatnonzero(offsets < self._positions)
+        if len(back):
+            name, here, there = self._names[back[0]], self._positions[back[0]], offsets[back[0]]
+            raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
+        return offsets.astype(np.int64)
+
+    def _fresh(self, streams):
+        return self.pipe.init(self._features, (streams,), xp=np, dtype=self._dtype)
+
+    def _resize(self, streams):
+        self._capacity = 1 << max(streams - 1, 0).bit_length()
+        self._program = program_for(self.pipe, self._features, self._capacity, self._dtype, self._keep)
+        self._x = np.full((self._capacity, self._features), np.nan, self._dtype)
+
+    def _arrange(self, rows, names):
+        """Let row i of the fleet be the old row `rows[i]`, or a new stream where that is −1."""
+        old = self._program.snapshot(self._state)
+        if len(names) > self._capacity:
+            self._resize(len(names))
+        self._x[:] = np.nan
+        self._state = self._program.place(_columns(old, self._fresh(self._capacity), rows))
+        self._positions = np.array([0 if row < 0 else self._positions[row] for row in rows], np.int64)
+        self._names = names
+
+
+def float_type(dtype: object) -> np.dtype:
+    """`dtype` as a NumPy type, or JAX's default float; an error where JAX would quietly take another."""
+    wanted = np.dtype(jnp.result_type(float) if dtype is None else dtype)
+    if wanted == np.float64 and not jax.config.jax_enable_x64:
+        raise ValueError("float64 on JAX needs jax.config.update('jax_enable_x64', True)")
+    return wanted
+
+
+def _checked(old, new):
+    names = (*old, *new)
+    seen = set(old)
+    for name in names[len(old) :]:
+        if not isinstance(name, str):
+            raise ValueError(f"Live: streams are named by strings, got {name!r}")
+        if name in seen:
+            raise ValueError(f"Live: there are two streams of the name {name!r}")
+        seen.add(name)
+    return names
+
+
+def _columns(state, room, rows):
+    """`room` with the streams `rows` of `state` in its first places."""
+    rows = np.asarray(list(rows), int)
+    kept = np.flatnonzero(rows >= 0)
+
+    def fill(old, new):
+        new[..., kept] = old[..., rows[kept]]
+        return new
+
+    return jax.tree.map(fill, state, jax.tree.map(lambda a: np.array(a, copy=True), room))

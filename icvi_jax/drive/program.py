@@ -1,0 +1,121 @@
+"""Program: what a live fleet runs at a tick, compiled once for each capacity."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from icvi_jax.drive.engine import kept
+from icvi_jax.drive.packing import Packing
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Reading
+
+PACK = 128
+"""Up to this many streams the state travels as one buffer: the call costs more than the arithmetic. Beyond, copying the
+state in and out of the buffer costs more than the call."""
+
+SPREAD = 2048
+"""From this many streams a device on, a fleet is spread over the devices of this process."""
+
+_programs: dict[tuple, Program] = {}
+
+
+def program_for(pipe: Pipeline, features: int, capacity: int, dtype: np.dtype, keep: tuple[str, ...]) -> Program:
+    """The program of a fleet; fleets whose pipelines differ in numbers only share it."""
+    numbers, structure = jax.tree.flatten(pipe)
+    key = (structure, tuple(np.shape(a) for a in numbers), features, capacity, dtype, keep)
+    if key not in _programs:
+        _programs[key] = Program(pipe, features, capacity, dtype, keep)
+    return _programs[key]
+
+
+class Program:
+    """The compiled functions of a fleet of one capacity, and the form in which its state travels.
+
+    The state is donated: `tick` and `scan` consume the one they are given.
+
+    Attributes
+    ----------
+    tick : (pipe, state, x (capacity, p)) → state, reading.
+    scan : (pipe, state, X (capacity, t, p)) → state, readings.
+    traces : how often a function was traced, which is how often it was compiled.
+    """
+
+    def __init__(self, pipe: Pipeline, features: int, capacity: int, dtype: np.dtype, keep: tuple[str, ...]):
+        self.traces = 0
+        self._mesh = _spread(capacity)
+        state = pipe.init(features, (capacity,), xp=np, dtype=dtype)
+        x = jax.ShapeDtypeStruct((capacity, features), dtype)
+        reading = jax.eval_shape(lambda p, s, x: kept(p.step(s, x.T)[1], keep), pipe, state, x)
+        self._state, self._reading = Packing(state), Packing(reading)
+        self._packed = capacity <= PACK and self._state.possible and self._reading.possible
+
+        def step(pipe, state, x):
+            state, reading = pipe.step(state, x.T)
+            return state, kept(reading, keep)
+
+        def packed(pipe, buffer, x):
+            state, reading = step(pipe, self._state.unpack(buffer), x)
+            return self._state.pack(state), self._reading.pack(reading)
+
+        once = packed if self._packed else step
+
+        def tick(pipe, state, x):
+            self.traces += 1
+            return once(pipe, state, x)
+
+        def scan(pipe, state, X):
+            self.traces += 1
+            return jax.lax.scan(lambda s, x: once(pipe, s, x), state, jnp.swapaxes(X, 0, 1))
+
+        self.tick = self._compiled(tick, state, reading, leading=0)
+        self.scan = self._compiled(scan, state, reading, leading=1)
+
+    def _compiled(self, function, state, reading, leading):
+        if self._mesh is not None:
+            states = jax.tree.map(lambda a: _last(a.ndim), state)
+            readings = jax.tree.map(lambda a: _last(a.ndim + leading), reading)
+            function = jax.shard_map(
+                function, mesh=self._mesh, in_specs=(PartitionSpec(), states, PartitionSpec("streams")),
+                out_specs=(states, readings),
+            )  # fmt: skip
+        return jax.jit(function, donate_argnums=1)
+
+    def place(self, state: PipelineState):
+        """A state of NumPy arrays on the devices, in the form that `tick` takes."""
+        if self._mesh is not None:
+            return jax.tree.map(lambda a: jax.device_put(a, NamedSharding(self._mesh, _last(a.ndim))), state)
+        # A copy: on a CPU the device would share memory with the array, and donation would write into it.
+        own = jax.tree.map(lambda a: jnp.array(a, copy=True), state)
+        return jax.jit(self._state.pack)(own) if self._packed else own
+
+    def snapshot(self, placed: object) -> PipelineState:
+        """The state as NumPy arrays of its own, (…, capacity)."""
+        if self._packed:
+            tree = self._state.views(np.asarray(placed), placed.shape[-1])
+            return jax.tree.map(lambda a: np.moveaxis(a, 0, -1).copy(), tree)
+        return jax.tree.map(lambda a: np.array(a, copy=True), placed)
+
+    def read(self, out: Array | Reading, streams: int) -> Reading:
+        """What `tick` or `scan` returned, as NumPy arrays that lead with (streams,) or (streams, t)."""
+        if self._packed:
+            return self._reading.views(np.asarray(out), streams)
+        return jax.tree.map(lambda a: _lead(np.asarray(a), streams), out)
+
+
+def _spread(capacity):
+    """The mesh a fleet of `capacity` slots is spread over, or None for one device."""
+    devices = jax.local_devices()
+    if len(devices) < 2 or capacity % len(devices) or capacity // len(devices) < SPREAD:
+        return None
+    return Mesh(np.array(devices), ("streams",))
+
+
+def _last(ndim):
+    return PartitionSpec(*[None] * (ndim - 1), "streams")
+
+
+def _lead(a, streams):
+    return np.moveaxis(a[..., :streams], -1, 0)
