@@ -76,14 +76,13 @@ def permuting_slots(indices: tuple[Index, ...], b: Backend) -> None:
 
 def moving_and_scaling(indices: tuple[Index, ...], b: Backend) -> None:
     """6: translation leaves values; scaling changes them as the index says."""
-    panel, e = Panel(indices=indices, forgetting=0.95), example(seed=6, soft=True)
+    panel, e = Panel(indices=indices, forgetting=0.95), example(seed=6, soft=True, births=False)
     want = trace(panel, e, b)[1]
     same(trace(panel, e.moved(by=np.array([3e3, -7e3])), b)[1], want, max(1e-6, 3 * b.tolerance), "translation")
     got = trace(panel, e.moved(scale=8.0), b)[1]
-    counts = e.active.sum(1)
-    for index in indices:
-        law = np.array([index.scaled(v, 8.0, 2, int(k)) for v, k in zip(want[index.name], counts)])
-        same({index.name: got[index.name]}, {index.name: law}, max(1e-3, b.tolerance), "scaling by 8")
+    for index in indices:  # from the tenth sample on: the δI of a covariance of one or two samples does not scale
+        law = np.array([index.scaled(v, 8.0, 2, 4) for v in want[index.name][10:]])
+        same({index.name: got[index.name][10:]}, {index.name: law}, max(1e-3, b.tolerance), "scaling by 8")
 
 
 def spare_slots(indices: tuple[Index, ...], b: Backend) -> None:
