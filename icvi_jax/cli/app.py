@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from icvi_jax.cli.config import apply_config
-from icvi_jax.cli.options import DATA, Config, Data, Model, Output
+from icvi_jax.cli.options import DATA, MODEL, OUTPUT, Config, Data, Model, Output, Panel
 
 app = App(
     name="icvi",
-    help="Live validation of stream clustering: how well do the clusters fit, sample by sample, and when did they stop fitting?",
+    help="Live validation of stream clustering: how well do the clusters fit, and when did they stop fitting?",
     version=lambda: _version(),
     default_parameter=Parameter(consume_multiple=True, negative=(), show_default=lambda value: _shown(value)),
     help_format="markdown",
 )
 Source = Annotated[str, Parameter(allow_leading_hyphen=True, group=DATA)]
 InData = Parameter(group=DATA)
+DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
+OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
 
 
 def _shown(value: object) -> object:
     """Defaults as one would type them; None where there is nothing to show."""
-    return " ".join(map(str, value)) if isinstance(value, tuple) else value if value not in ("", None, False) else None
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or None
+    return None if value is False or value == "" else value
 
 
 def _version() -> str:
@@ -52,10 +57,10 @@ def run(
     seed: Annotated[int, InData] = 0,
     label: Annotated[str, InData] = "",
     format: Annotated[Literal["auto", "sensorscope", "gas"], InData] = "auto",
-    data: Data = Data(),
-    model: Model = Model(),
-    output: Output = Output(),
-    config: Config = Config(),
+    data: Data = DATA_OPTIONS,
+    model: Model = MODEL_OPTIONS,
+    output: Output = OUTPUT_OPTIONS,
+    config: Config = CONFIG_OPTIONS,
 ) -> int:
     """Validate the clustering of one stream and write readings, a plot and a report.
 
@@ -81,10 +86,10 @@ def fleet(
     /,
     *,
     node: Annotated[str, InData] = "",
-    data: Data = Data(),
-    model: Model = Model(),
-    output: Output = Output(),
-    config: Config = Config(),
+    data: Data = DATA_OPTIONS,
+    model: Model = MODEL_OPTIONS,
+    output: Output = OUTPUT_OPTIONS,
+    config: Config = CONFIG_OPTIONS,
 ) -> int:
     """Validate many nodes at once, rank them by distress, and write readings and a report.
 
@@ -99,6 +104,81 @@ def fleet(
     from icvi_jax.cli.fleet import fleet_command
 
     return fleet_command(source, node, data, model, output)
+
+
+@app.command
+def watch(
+    *,
+    mqtt: Annotated[tuple[str, str] | None, Parameter(group=DATA, metavar="HOST TOPIC")] = None,
+    columns: Annotated[tuple[str, ...], InData] = (),
+    time: Annotated[str, InData] = "",
+    node: Annotated[str, InData] = "node",
+    checkpoint: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    prometheus: Annotated[int | None, Parameter(group=OUTPUT, metavar="PORT")] = None,
+    prometheus_address: Annotated[str, Parameter(group=OUTPUT)] = "127.0.0.1",
+    worst: Annotated[int, Parameter(group=OUTPUT)] = 10,
+    model: Model = MODEL_OPTIONS,
+    config: Config = CONFIG_OPTIONS,
+) -> int:
+    """Watch live samples and print every alarm as a line of JSON.
+
+    Reads JSON objects or CSV with a header, a sample a line, from standard input: `mosquitto_sub … | icvi watch`.
+
+    Parameters
+    ----------
+    mqtt
+        Subscribe to a broker instead; needs the extra `mqtt`.
+    columns
+        Keys to use; all numbers of the first sample if not given.
+    time
+        Key of the time; found by its name if not given.
+    node
+        Key that names the node; samples without it are of one node.
+    checkpoint
+        Folder in which to keep what was learned: a restart goes on from there and loses nothing.
+    prometheus
+        Serve metrics of the fleet and its worst nodes; needs the extra `prometheus`.
+    prometheus_address
+        Address to serve them on; nobody but this machine sees them unless told otherwise.
+    worst
+        How many of the worst nodes have a metric of their own.
+    """
+    from icvi_jax.cli.feed import Reader
+    from icvi_jax.cli.watch import watch_command
+
+    reader = Reader(columns, time, node)
+    return watch_command(reader, mqtt, checkpoint, prometheus, prometheus_address, worst, model)
+
+
+@app.command
+def compare(
+    source: Source = "s2",
+    /,
+    *,
+    k: Annotated[tuple[int, ...], Parameter(name="-k", group=MODEL)] = (2, 3, 4, 6, 8),
+    seed: Annotated[int, InData] = 0,
+    label: Annotated[str, InData] = "",
+    data: Data = DATA_OPTIONS,
+    panel: Panel = PANEL_OPTIONS,
+    output: Output = OUTPUT_OPTIONS,
+    config: Config = CONFIG_OPTIONS,
+) -> int:
+    """Run several clusterers on one stream: which k would one choose, which index speaks first?
+
+    Parameters
+    ----------
+    source
+        A file or a built-in stream, as for `run`.
+    k
+        Numbers of clusters to try with sequential k-means, beside `oec`; --clusterer tries only one of the two.
+    seed
+        Seed of a built-in stream.
+    label
+        Column with the true mode of each row: alarms are judged by it.
+    """
+    from icvi_jax.cli.compare import compare_command
+
+    return compare_command(source, k, seed, label, data, panel, output)
 
 
 @app.command

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
 from icvi_jax.cli.model import named
+from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.report.result import About, Result
 from icvi_jax.tables.table import Fleet, Table
@@ -42,7 +43,7 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
     padded = np.full((nodes, pieces * size, features), np.nan, np.float32)
     padded[:, :steps] = x - origin
     state, parts, snapshots, centers = None, [], [], []
-    for piece in _progress(range(pieces), pieces):
+    for piece in with_bar(range(pieces), "validating"):
         block = padded[:, piece * size : (piece + 1) * size]
         keep = ("values", "alarms", "centers", *FIELDS)
         if isinstance(data, Table):
@@ -75,23 +76,21 @@ def _lead(reading: icvi.Reading) -> icvi.Reading:
     return jax.tree.map(lambda a: np.asarray(a)[None], reading)
 
 
-def _progress(pieces: range, count: int):
-    """Show a bar where there is a terminal and something to wait for."""
-    if not sys.stderr.isatty() or count < 2:
-        return pieces
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(pieces, "validating", console=Console(stderr=True), transient=True)
-
-
 def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
     """Put the pieces together, without what was filled up."""
-    def joined(pick) -> NDArray[np.generic]:
+
+    def joined(pick: Callable[[icvi.Reading], NDArray[np.generic]]) -> NDArray[np.generic]:
         return np.concatenate([np.asarray(pick(part)) for part in parts], axis=1)[:, :steps]
 
-    monitors = [monitor.name for monitor in pipe.monitors]
-    single = isinstance(data, Table)
+    def alarms(field: str) -> dict[str, NDArray[np.generic]]:
+        return {m.name: joined(lambda part, m=m: getattr(part.alarms[m.name], field)) for m in pipe.monitors}
+
+    single, indices = isinstance(data, Table), pipe.panel.indices
+    settings = (
+        ("clusterer", named(pipe.clusterer)),
+        ("forgetting", f"{float(pipe.panel.forgetting):g}"),
+        ("standardized", "running mean and spread" if pipe.standardize else "no"),
+    )
     return Result(
         name=data.name,
         nodes=(data.name,) if single else data.nodes,
@@ -99,16 +98,15 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         times=data.times,
         time_name=data.time_name,
         x=x,
-        values={index.name: joined(lambda part: part.values[index.name]) for index in pipe.panel.indices},
-        about={index.name: about(index) for index in pipe.panel.indices},
-        codes={name: joined(lambda part: part.alarms[name].code).astype(np.int8) for name in monitors},
-        standing={name: joined(lambda part: part.alarms[name].standing) for name in monitors},
-        score={name: joined(lambda part: part.alarms[name].score) for name in monitors},
+        values={index.name: joined(lambda part, name=index.name: part.values[name]) for index in indices},
+        about={index.name: about(index) for index in indices},
+        codes={name: codes.astype(np.int8) for name, codes in alarms("code").items()},
+        standing=alarms("standing"),
+        score=alarms("score"),
         snapshots=snapshots,
         centers=centers,
         truth=data.truth if single else None,
-        settings=(("clusterer", named(pipe.clusterer)), ("forgetting", f"{float(pipe.panel.forgetting):g}"),
-                  ("standardized", "running mean and spread" if pipe.standardize else "no")),
+        settings=settings,
         notes=data.notes,
-        **{field: joined(lambda part: getattr(part, field)) for field in FIELDS},
+        **{field: joined(lambda part, field=field: getattr(part, field)) for field in FIELDS},
     )

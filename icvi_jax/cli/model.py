@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 
 import icvi_jax as icvi
@@ -27,6 +28,12 @@ def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
     return tuple(known[name]() for name in names)
 
 
+def fading(index: icvi.indices.Index) -> icvi.indices.Index:
+    """The form of an index for a short memory: where it divides by n − k, which may fall below zero, now by n."""
+    adjustable = "dof" in {field.name for field in dataclasses.fields(index)}
+    return dataclasses.replace(index, dof="none") if adjustable else index
+
+
 def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMeans | OnlineEllipsoidal:
     """Sequential k-means if there is a k, else the ellipsoidal clusterer, which needs none."""
     if model.clusterer == "oec":
@@ -45,10 +52,13 @@ def pipeline_of(model: Model, usual_k: int | None = None, watch_all: bool = Fals
     """The whole pipeline; the first index raises alarms, or all of them do."""
     if not 0 < model.forgetting <= 1:
         raise ValueError(f"--forgetting {model.forgetting:g}: wants a number above 0, at most 1")
+    clusterer = clusterer_of(model, usual_k)
     indices = chosen_indices(model)
+    if model.forgetting < 1:
+        indices = tuple(map(fading, indices))
     watched = indices if watch_all else indices[:1]
     return icvi.Pipeline(
-        clusterer=clusterer_of(model, usual_k),
+        clusterer=clusterer,
         panel=icvi.Panel(indices=indices, forgetting=model.forgetting),
         monitors={index.name: Distress() for index in watched},
         standardize=icvi.Standardize() if model.standardize else None,

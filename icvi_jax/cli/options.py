@@ -15,11 +15,9 @@ OUTPUT = Group("Output", sort_key=3)
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class Model:
-    """What clusters the stream and what judges the clusters."""
+class Panel:
+    """What clusters the stream and what judges the clusters, but for k."""
 
-    k: Annotated[int | None, Parameter(name="-k")] = None
-    """Number of clusters, found by sequential k-means. Without it the ellipsoidal clusterer finds the number itself."""
     clusterer: Literal["sk-means", "oec"] | None = None
     """Sequential k-means, or online ellipsoidal clustering."""
     capacity: int = 16
@@ -30,6 +28,15 @@ class Model:
     """How much of the past each sample keeps: 0.9 remembers about 10 samples, 1 forgets nothing."""
     standardize: bool = False
     """Scale each column by its own running mean and spread, so that units do not matter."""
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class Model(Panel):
+    """The same with a k."""
+
+    k: Annotated[int | None, Parameter(name="-k")] = None
+    """Number of clusters, found by sequential k-means. Without it the ellipsoidal clusterer finds the number itself."""
 
 
 @Parameter(name="*", group=DATA)
@@ -62,4 +69,4 @@ class Config:
     """Options kept in a file."""
 
     config: Path | None = None
-    """TOML file with options, such as `index = ["xb", "ch"]`, for all commands or under `[run]`; the command line wins."""
+    """TOML file with options, such as `index = ["xb", "ch"]`, for all commands or under `[run]`; what you type wins."""

@@ -22,7 +22,9 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
         words["node"] = result.nodes
     columns["sample"] = np.tile(np.arange(steps), nodes)
     if result.times is not None:
-        columns[result.time_name if result.time_name not in ("", "sample", "node") else "time"] = np.tile(result.times, nodes)
+        columns[result.time_name if result.time_name not in ("", "sample", "node") else "time"] = np.tile(
+            result.times, nodes
+        )
     for name, values in result.values.items():
         columns[name] = values.reshape(-1)
     columns |= {"cluster": result.label.reshape(-1), "clusters": result.k.reshape(-1)}

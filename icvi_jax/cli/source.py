@@ -26,7 +26,11 @@ def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tup
         return _published(source, format, data), None
     if source != "-" and not Path(source).exists():
         close = difflib.get_close_matches(source, catalogue(), n=1)
-        hint = f"; did you mean the built-in {close[0]!r}?" if close else f"; built-in streams are {', '.join(catalogue())}"
+        hint = (
+            f"; did you mean the built-in {close[0]!r}?"
+            if close
+            else f"; built-in streams are {', '.join(catalogue())}"
+        )
         raise TableError(source, f"there is no such file{hint}")
     table = read(source, data.columns, data.time, label)
     return (resample(table, data.every) if data.every else table), None
@@ -57,7 +61,14 @@ def check_length(table: Table, needed: int) -> None:
     complete = int(np.isfinite(table.x).all(axis=1).sum())
     if complete == 0:
         sparse = int(np.argmin(np.isfinite(table.x).sum(axis=0)))
-        raise TableError(table.name, "no row has a reading in every column (choose with --columns); this one is the emptiest",
-                         1, None, table.features[sparse])
+        raise TableError(
+            table.name,
+            "no row has a reading in every column (choose with --columns); this one is the emptiest",
+            1,
+            None,
+            table.features[sparse],
+        )
     if complete < needed:
-        raise TableError(table.name, f"{complete} complete rows are too few: the first value comes with row {needed}", complete)
+        raise TableError(
+            table.name, f"{complete} complete rows are too few: the first value comes with row {needed}", complete
+        )

@@ -6,50 +6,57 @@ from pathlib import Path
 
 import numpy as np
 
-from icvi_jax.cli import one_line
+from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.monitors.story import clock, story
 from icvi_jax.report.result import Result
 
 MOST_SENTENCES = 20
+GOOD = {"min": "small", "max": "large"}
 
 
-def span(result: Result) -> str:
-    """From when to when, or how many samples."""
+def at(result: Result, sample: int) -> str:
+    """When a sample was."""
+    return f"sample {sample}" if result.times is None else clock(result.times[sample])
+
+
+def tell_source(result: Result) -> None:
+    """Print what was read and how it was treated."""
     steps = result.label.shape[1]
-    if result.times is None:
-        return f"{steps:,} samples"
-    return f"{steps:,} samples from {clock(result.times[0])} to {clock(result.times[-1])}"
+    span = f"{steps:,} samples" + ("" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}")
+    many = f"{len(result.nodes):,} nodes, " if len(result.nodes) > 1 else ""
+    say(f"{result.name}: {many}{span}, {', '.join(result.features)}")
+    for word, value in result.settings:
+        say(f"  {word}: {value}")
+    missing = float((~result.seen).mean())
+    for note in (
+        *result.notes,
+        *([f"{100 * missing:.3g} % of the samples are missing or incomplete"] if missing else []),
+    ):
+        say(f"  note: {note}")
+    if result.overflow.any():
+        say("  note: more clusters were wanted than there is room for: raise --capacity")
 
 
 def summarize(result: Result, written: list[Path]) -> None:
     """Print the summary of one stream, and its alarms with their times."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{escape(one_line(result.name))}[/]: {span(result)}, {escape(one_line(', '.join(result.features)))}")
-    for word, value in result.settings:
-        console.print(f"  {word}: {escape(value)}")
-    missing = int((~result.seen).sum())
-    for note in (*result.notes, *([f"{missing:,} samples are missing or incomplete"] if missing else [])):
-        console.print(f"  note: {escape(one_line(note))}")
-    table = Table("index", "good is", "first", "median", "worst", "last", box=None, pad_edge=False, padding=(0, 2))
+    tell_source(result)
+    rows = []
     for name, values in result.values.items():
         known = values[0][np.isfinite(values[0])]
         worst = {"min": np.max, "max": np.min}[result.about[name].goal]
-        cells = [f"{f(known):.3g}" for f in (lambda v: v[0], np.median, worst, lambda v: v[-1])] if known.size else ["–"] * 4
-        table.add_row(name, {"min": "small", "max": "large"}[result.about[name].goal], *cells)
-    console.print(table)
-    console.print(f"clusters at the end: {int(result.k[0, -1])}")
+        cells = (
+            [f"{f(known):.3g}" for f in (lambda v: v[0], np.median, worst, lambda v: v[-1])]
+            if known.size
+            else ["–"] * 4
+        )
+        rows.append((name, GOOD[result.about[name].goal], *cells))
+    tell_table(("index", "good is", "first", "median", "worst", "last"), rows)
+    say(f"clusters at the end: {int(result.k[0, -1])}")
     for name, codes in result.codes.items():
         sentences = story(codes[0], result.times, result.seen[0])
-        console.print(f"alarms of {name}: {len(sentences) or 'none'}")
+        say(f"alarms of {name}: {len(sentences) or 'none'}")
         for sentence in sentences[:MOST_SENTENCES]:
-            console.print(f"  {escape(sentence)}")
+            say(f"  {sentence}")
         if len(sentences) > MOST_SENTENCES:
-            console.print(f"  … and {len(sentences) - MOST_SENTENCES} more, in the report")
-    if result.overflow.any():
-        console.print("  note: more clusters were wanted than there is room for: raise --capacity")
-    for path in written:
-        console.print(f"wrote {escape(str(path))}")
+            say(f"  … and {len(sentences) - MOST_SENTENCES} more, in the report")
+    tell_written(written)

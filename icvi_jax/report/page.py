@@ -28,7 +28,9 @@ def page(result: Result) -> str:
     """
     meta, block = pack(result)
     folder = files("icvi_jax.report")
-    parts = {name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "draw.js", "page.js")}
+    parts = {
+        name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "draw.js", "page.js")
+    }
     filled = {
         "title": html.escape(result.name),
         "css": parts["page.css"],

@@ -83,8 +83,18 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     for name, values in result.values.items():
         about = result.about[name]
         levels, low, high = quantize(pool(values[order], factor, about.goal), about.positive)
-        indices.append({"name": name, "title": about.title, "goal": about.goal, "log": about.positive, "low": low, "high": high,
-                        "meaning": about.meaning, "data": block.planes(levels)})
+        indices.append(
+            {
+                "name": name,
+                "title": about.title,
+                "goal": about.goal,
+                "log": about.positive,
+                "low": low,
+                "high": high,
+                "meaning": about.meaning,
+                "data": block.planes(levels),
+            }
+        )
     shown = result.label[:1, thin].shape[1]
     detailed = int(np.clip(DETAIL_BUDGET // (shown * len(result.features)), 1, min(MOST_DETAILED, nodes)))
     dated = result.times is not None and result.times.dtype.kind == "M"
@@ -96,8 +106,11 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "score": [round(float(score[n]), 4) for n in order],
         "steps": shown,
         "factor": factor,
-        "time": {"kind": "date" if dated else "number" if result.times is not None else "sample", "name": result.time_name or "sample",
-                 "data": block.add(clock)},
+        "time": {
+            "kind": "date" if dated else "number" if result.times is not None else "sample",
+            "name": result.time_name or "sample",
+            "data": block.add(clock),
+        },
         "indices": indices,
         "alarms": [_alarms(result, name, order, factor, block) for name in result.codes],
         "detail": _detail(result, order[:detailed], thin, block),
@@ -123,8 +136,11 @@ def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, bl
         "row": block.add(row.astype(np.uint32)),
         "at": block.add((at // factor).astype(np.uint32)),
         "code": block.add(codes[row, at].astype(np.uint8)),
-        "spans": {"row": block.add(begin[0].astype(np.uint32)), "from": block.add((begin[1] // factor).astype(np.uint32)),
-                  "to": block.add(((end[1] - 1) // factor).astype(np.uint32))},
+        "spans": {
+            "row": block.add(begin[0].astype(np.uint32)),
+            "from": block.add((begin[1] // factor).astype(np.uint32)),
+            "to": block.add(((end[1] - 1) // factor).astype(np.uint32)),
+        },
     }
 
 
@@ -139,7 +155,9 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
     return {
         "rows": len(rows),
         "features": features,
-        "label": block.add(np.where(result.label[rows][:, thin] < 0, 255, result.label[rows][:, thin] % 255).astype(np.uint8)),
+        "label": block.add(
+            np.where(result.label[rows][:, thin] < 0, 255, result.label[rows][:, thin] % 255).astype(np.uint8)
+        ),
         "k": block.add(result.k[rows][:, thin].astype(np.uint8)),
         "snapshots": (result.snapshots // (thin.step or 1)).tolist(),
         "slots": centers.shape[2],
@@ -155,7 +173,9 @@ def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
         for name, codes in result.codes.items():
             if codes[n].any():
                 told = story(codes[n], result.times, result.seen[n])
-                sentences += [f"{name}: {sentence}" if len(result.codes) > 1 else sentence for sentence in told[:MOST_SENTENCES]]
+                sentences += [
+                    f"{name}: {sentence}" if len(result.codes) > 1 else sentence for sentence in told[:MOST_SENTENCES]
+                ]
                 if len(told) > MOST_SENTENCES:
                     sentences.append(f"… and {len(told) - MOST_SENTENCES} more")
         stories.append(sentences)

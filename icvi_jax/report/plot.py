@@ -44,8 +44,17 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
     if name in result.codes:
         standing = result.standing[name][node]
         if standing.any():
-            axes.fill_between(x, 0, 1, where=standing, transform=axes.get_xaxis_transform(), color=ALARMS[3][0], alpha=0.12,
-                              lw=0, label="distress stands")
+            axes.fill_between(
+                x,
+                0,
+                1,
+                where=standing,
+                transform=axes.get_xaxis_transform(),
+                color=ALARMS[3][0],
+                alpha=0.12,
+                lw=0,
+                label="distress stands",
+            )
         for code, (color, marker) in ALARMS.items():
             at = np.flatnonzero(result.codes[name][node] == code)
             if at.size:
@@ -80,7 +89,7 @@ def _single(result: Result) -> Figure:
     thin = slice(None, None, 1 + len(x) // MOST_POINTS)
     clusters = result.label[0][thin]
     colors = np.array(PALETTE)[clusters % len(PALETTE)]
-    for one, feature in zip(axes[len(names):], features):
+    for one, feature in zip(axes[len(names) :], features):
         one.scatter(x[thin], result.x[0, thin, feature], s=2, c=colors, lw=0)
         one.set_ylabel(_math_safe(result.features[feature]), fontsize=8)
     axes[-1].scatter(x[thin], np.where(clusters >= 0, clusters, np.nan), s=2, c=colors, lw=0)
@@ -91,7 +100,9 @@ def _single(result: Result) -> Figure:
         one.sharex(axes[-1])
         one.tick_params(labelbottom=False)
     axes[-1].set_xlabel(_math_safe(label), fontsize=9)
-    axes[0].set_title(_math_safe(f"{result.name}: {result.settings[0][1]}, forgetting {result.settings[1][1]}"), fontsize=10)
+    axes[0].set_title(
+        _math_safe(f"{result.name}: {result.settings[0][1]}, forgetting {result.settings[1][1]}"), fontsize=10
+    )
     return drawn
 
 
@@ -106,10 +117,19 @@ def _fleet(result: Result) -> Figure:
     x, label = axis_of(result)
     shown = np.log10(np.where(values > 0, values, np.nan)) if about.positive else values
     low, high = np.nanpercentile(shown, (1, 99)) if np.isfinite(shown).any() else (0, 1)
-    picture = axes[0].imshow(shown, aspect="auto", interpolation="nearest", cmap="cividis" if about.goal == "min" else "cividis_r",
-                             vmin=low, vmax=high, extent=(0, shown.shape[1], len(rows), 0))
+    picture = axes[0].imshow(
+        shown,
+        aspect="auto",
+        interpolation="nearest",
+        cmap="cividis" if about.goal == "min" else "cividis_r",
+        vmin=low,
+        vmax=high,
+        extent=(0, shown.shape[1], len(rows), 0),
+    )
     axes[0].grid(visible=False)
-    axes[0].set_ylabel("nodes, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8)
+    axes[0].set_ylabel(
+        "nodes, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8
+    )
     axes[0].set_xlabel("sample", fontsize=8)
     unit = f"log₁₀ {name}" if about.positive else name
     drawn.colorbar(picture, ax=axes[0], label=f"{unit} ({DIRECTION[about.goal]})")

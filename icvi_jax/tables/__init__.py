@@ -7,5 +7,16 @@ from .table import Fleet, Table, TableError
 from .windows import resample
 from .write import as_text, whole, write_table
 
-__all__ = ["Fleet", "Table", "TableError", "as_text", "from_frame", "is_frame", "read", "read_fleet", "resample", "whole",
-           "write_table"]
+__all__ = [
+    "Fleet",
+    "Table",
+    "TableError",
+    "as_text",
+    "from_frame",
+    "is_frame",
+    "read",
+    "read_fleet",
+    "resample",
+    "whole",
+    "write_table",
+]

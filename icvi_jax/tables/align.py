@@ -22,7 +22,9 @@ class Readings(NamedTuple):
     x: NDArray[np.float64]
 
 
-def align(shown: str, rows: Readings, nodes: int, every: str = "") -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
+def align(
+    shown: str, rows: Readings, nodes: int, every: str = ""
+) -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
     """Put readings into an array (N, T, p), NaN where a node has none.
 
     Nodes without times are aligned by counting their rows. Nodes with times share the times there are, if their clocks
@@ -45,14 +47,18 @@ def align(shown: str, rows: Readings, nodes: int, every: str = "") -> tuple[NDAr
     length = seconds(every) if every else None
     if rows.times is None:
         if length is not None:
-            raise ValueError(f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)")
+            raise ValueError(
+                f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
+            )
         step, clock = _count(rows.node), None
     else:
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
         if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
             length = _usual_interval(rows)
-            notes.append(f"the nodes' clocks do not tick together: means in windows of {length:g} s (choose with --every)")
+            notes.append(
+                f"the nodes' clocks do not tick together: means in windows of {length:g} s (choose with --every)"
+            )
         if length is not None:
             step, clock = slots(rows.times, length)
     if every and length is None:
@@ -60,7 +66,9 @@ def align(shown: str, rows: Readings, nodes: int, every: str = "") -> tuple[NDAr
         clock = None if clock is None else clock[:: int(float(every))]
     steps = int(step.max()) + 1 if clock is None else len(clock)
     if nodes * steps * rows.x.shape[1] > MOST_CELLS:
-        raise TableError(shown, f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take windows with --every")
+        raise TableError(
+            shown, f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take windows with --every"
+        )
     x = means(rows.x, rows.node * steps + step, nodes * steps).reshape(nodes, steps, rows.x.shape[1])
     return x, clock, tuple(notes)
 

@@ -30,8 +30,17 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
             return {name: arrays[name] for name in arrays.files}
     except TableError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError, SyntaxError,
-            MemoryError, RuntimeError) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        KeyError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        SyntaxError,
+        MemoryError,
+        RuntimeError,
+    ) as error:
         what = "Python objects, not numbers" if "pickle" in str(error) else str(error).splitlines()[0][:120]
         raise TableError(shown, f"not a {kind.upper()} file this reads ({what})") from None
 
@@ -50,7 +59,9 @@ def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> ND
     """Pick the samples: by name, else the only array of so many dimensions."""
     fitting = [name for name, array in arrays.items() if array.ndim == ndim and array.dtype.kind in "fiub"]
     if ndim == 2 and not fitting:  # a single feature saved as a vector
-        vectors = [name for name in arrays if name in SAMPLES and arrays[name].ndim == 1 and arrays[name].dtype.kind in "fiu"]
+        vectors = [
+            name for name in arrays if name in SAMPLES and arrays[name].ndim == 1 and arrays[name].dtype.kind in "fiu"
+        ]
         if vectors:
             return arrays[vectors[0]].astype(np.float64)[:, None]
     named = [name for name in fitting if name in SAMPLES] or fitting
@@ -58,10 +69,14 @@ def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> ND
         return arrays[named[0]].astype(np.float64)
     has = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in list(arrays.items())[:12])
     shape = "(rows, features)" if ndim == 2 else "(nodes, steps, features)"
-    raise TableError(shown, f"wants one array of numbers {shape}, called X where there are several; it has {has or 'none'}")
+    raise TableError(
+        shown, f"wants one array of numbers {shape}, called X where there are several; it has {has or 'none'}"
+    )
 
 
-def companion(arrays: dict[str, NDArray[np.generic]], names: tuple[str, ...], length: int) -> tuple[str, NDArray[np.generic]] | None:
+def companion(
+    arrays: dict[str, NDArray[np.generic]], names: tuple[str, ...], length: int
+) -> tuple[str, NDArray[np.generic]] | None:
     """Find a vector of the right length that goes with the samples."""
     for name in names:
         if name in arrays and arrays[name].shape == (length,):

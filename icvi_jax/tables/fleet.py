@@ -16,13 +16,31 @@ from .sniff import kind
 from .table import Fleet, Table, TableError, check_samples
 from .wide import split_names
 
-NODE_NAMES = ("node", "node_id", "nodeid", "mote", "mote_id", "moteid", "station", "station_id", "device", "device_id",
-              "sensor", "sensor_id", "unit", "unit_id", "id", "name")
+NODE_NAMES = (
+    "node",
+    "node_id",
+    "nodeid",
+    "mote",
+    "mote_id",
+    "moteid",
+    "station",
+    "station_id",
+    "device",
+    "device_id",
+    "sensor",
+    "sensor_id",
+    "unit",
+    "unit_id",
+    "id",
+    "name",
+)
 VARIABLE_NAMES = ("variable", "quantity", "parameter", "metric", "measurement", "field")
 VALUE_NAMES = ("value", "reading", "measure", "val")
 
 
-def read_fleet(source: str | Path, columns: Sequence[str] = (), time: str = "", node: str = "", every: str = "") -> Fleet:
+def read_fleet(
+    source: str | Path, columns: Sequence[str] = (), time: str = "", node: str = "", every: str = ""
+) -> Fleet:
     """Read a fleet in any of the shapes people keep one in.
 
     A *long* table has a node column; with a variable and a value column besides, every row is one reading. A *wide* table
@@ -68,7 +86,7 @@ def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
 def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray]:
     """Give the names in a column in the order in which they appear, and the number of each row's name."""
     sql = f"CAST(c{column.position} AS VARCHAR)"
-    values, = sheet.fetch([column._replace(kind="text", sql=f"coalesce({sql}, '')")])
+    (values,) = sheet.fetch([column._replace(kind="text", sql=f"coalesce({sql}, '')")])
     found, first, which = np.unique(values.astype(str), return_index=True, return_inverse=True)
     if "" in found:
         record = int(np.argmax(values.astype(str) == ""))
@@ -92,7 +110,9 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
         if columns:
             absent = next((name for name in columns if name not in features), None)
             if absent is not None:
-                raise TableError(sheet.shown, f"there is no such variable; the file has {', '.join(features[:20])}", 1, None, absent)
+                raise TableError(
+                    sheet.shown, f"there is no such variable; the file has {', '.join(features[:20])}", 1, None, absent
+                )
             x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
     else:
         picked = pick(sheet, columns, time, "", [node])
@@ -110,11 +130,15 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
     # As readings, so that windows and the order of time are one piece of code for all shapes.
     stacked = x.reshape(steps, len(nodes), len(features)).transpose(1, 0, 2).reshape(-1, len(features))
     axis = times(sheet, picked.time) if picked.time else None
-    readings = Readings(np.repeat(np.arange(len(nodes)), steps), None if axis is None else np.tile(axis, len(nodes)), stacked)
+    readings = Readings(
+        np.repeat(np.arange(len(nodes)), steps), None if axis is None else np.tile(axis, len(nodes)), stacked
+    )
     return _fleet(sheet.shown, nodes, features, readings, picked, every)
 
 
-def _fleet(shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str) -> Fleet:
+def _fleet(
+    shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str
+) -> Fleet:
     """Put readings on one time axis."""
     x, axis, notes = align(shown, readings, len(nodes), every)
     return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
@@ -147,20 +171,27 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
     """Read a saved array (N, T, p) with the names and times saved beside it."""
     found = arrays.load_arrays(path, shown, what)
     x = arrays.samples(found, shown, ndim=3)
-    names, axis, nodes = (arrays.companion(found, known, length) for known, length in
-                          ((arrays.FEATURES, x.shape[2]), (arrays.TIMES, x.shape[1]), (arrays.NODES, x.shape[0])))
+    names, axis, nodes = (
+        arrays.companion(found, known, length)
+        for known, length in ((arrays.FEATURES, x.shape[2]), (arrays.TIMES, x.shape[1]), (arrays.NODES, x.shape[0]))
+    )
     features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[2] + 1))
     if columns:
         absent = next((name for name in columns if name not in features), None)
         if absent is not None:
-            raise TableError(shown, f"there is no such feature; the file has {', '.join(features[:20])}", 1, None, absent)
+            raise TableError(
+                shown, f"there is no such feature; the file has {', '.join(features[:20])}", 1, None, absent
+            )
         x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
     x = check_samples(shown, x, features)
     clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
     notes: tuple[str, ...] = ()
     if every:
-        readings = Readings(np.repeat(np.arange(len(x)), x.shape[1]), None if clock is None else np.tile(clock, len(x)),
-                            x.reshape(-1, x.shape[2]))
+        readings = Readings(
+            np.repeat(np.arange(len(x)), x.shape[1]),
+            None if clock is None else np.tile(clock, len(x)),
+            x.reshape(-1, x.shape[2]),
+        )
         x, clock, notes = align(shown, readings, len(x), every)
     return Fleet(shown, called, features, x, clock, axis[0] if axis else "", notes)

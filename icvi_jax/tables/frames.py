@@ -23,7 +23,9 @@ def is_frame(data: object) -> bool:
     return type(data).__module__.partition(".")[0] in LIBRARIES and not isinstance(data, np.ndarray)
 
 
-def from_frame(data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table") -> Table:
+def from_frame(
+    data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table"
+) -> Table:
     """Read one stream off a table in memory.
 
     Parameters
@@ -49,10 +51,20 @@ def from_frame(data: object, columns: Sequence[str] = (), time: str = "", label:
     schema = frame.schema
     for wanted in (*columns, *filter(None, (time, label))):
         if wanted not in schema:
-            raise TableError(name, f"there is no such column; the table has {', '.join(map(repr, list(schema)[:20]))}", None, None, wanted)
+            raise TableError(
+                name,
+                f"there is no such column; the table has {', '.join(map(repr, list(schema)[:20]))}",
+                None,
+                None,
+                wanted,
+            )
     dates = [key for key, kind in schema.items() if kind.is_temporal()]
     numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
-    time = time or next(iter(dates), "") or next((key for key in numeric if key.lower() in TIME_NAMES and key not in columns), "")
+    time = (
+        time
+        or next(iter(dates), "")
+        or next((key for key in numeric if key.lower() in TIME_NAMES and key not in columns), "")
+    )
     label = label or next((key for key in schema if key.lower() == "label" and key not in columns), "")
     features = tuple(columns) or tuple(key for key in numeric if key not in (time, label))
     for key in features:

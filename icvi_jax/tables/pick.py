@@ -34,16 +34,23 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
     free = [column for column in sheet.columns if column not in taken]
     axis = sheet.find(time) if time else next((column for column in free if column.kind == "time"), None)
     if axis is None:
-        axis = next((c for c in free if c.kind == "number" and c.name.lower() in TIME_NAMES and c.name not in columns), None)
+        axis = next(
+            (c for c in free if c.kind == "number" and c.name.lower() in TIME_NAMES and c.name not in columns), None
+        )
     if axis is not None and axis.kind in ("text", "empty"):
         raise TableError(sheet.shown, "not a column of times", sheet.row(0), axis.position + 1, axis.name)
-    truth = sheet.find(label) if label else next(
-        (c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
+    truth = (
+        sheet.find(label)
+        if label
+        else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
+    )
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
             if column.kind in ("text", "time", "empty"):
-                what = "no reading in any row" if column.kind == "empty" else f"a column of {column.kind}, not of numbers"
+                what = (
+                    "no reading in any row" if column.kind == "empty" else f"a column of {column.kind}, not of numbers"
+                )
                 raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
     else:
         rest = [column for column in free if column not in (axis, truth)]
@@ -69,7 +76,7 @@ def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
 
 def times(sheet: Sheet, axis: Column) -> Times:
     """Fetch the time axis; seconds or milliseconds since 1970 become dates, and no time may be missing."""
-    values, = sheet.fetch([axis])
+    (values,) = sheet.fetch([axis])
     absent = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values.astype(np.float64))
     if absent.any():
         raise sheet_error(sheet, axis, int(np.argmax(absent)), "the time is missing")
@@ -109,5 +116,12 @@ def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str 
         order = np.argsort(axis, kind="stable")
         notes.append(f"{int((axis[1:] < axis[:-1]).sum())} rows were not in order of time and have been sorted")
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
-    return Table(sheet.shown, tuple(c.name for c in picked.features), x, axis,
-                 picked.time.name if picked.time else "", truth, tuple(notes))
+    return Table(
+        sheet.shown,
+        tuple(c.name for c in picked.features),
+        x,
+        axis,
+        picked.time.name if picked.time else "",
+        truth,
+        tuple(notes),
+    )

@@ -87,14 +87,24 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> T
     """Read one stream off saved arrays."""
     found = arrays.load_arrays(path, shown, what)
     x = arrays.samples(found, shown, ndim=2)
-    names, times, truth = (arrays.companion(found, known, length) for known, length in
-                           ((arrays.FEATURES, x.shape[1]), (arrays.TIMES, len(x)), (arrays.LABELS, len(x))))
+    names, times, truth = (
+        arrays.companion(found, known, length)
+        for known, length in ((arrays.FEATURES, x.shape[1]), (arrays.TIMES, len(x)), (arrays.LABELS, len(x)))
+    )
     features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[1] + 1))
     if columns:
         for name in columns:
             if name not in features:
-                raise TableError(shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name)
+                raise TableError(
+                    shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name
+                )
         x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
     axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
-    return Table(shown, features, check_samples(shown, x, features), axis, times[0] if times else "",
-                 number_labels(truth[1]) if truth else None)
+    return Table(
+        shown,
+        features,
+        check_samples(shown, x, features),
+        axis,
+        times[0] if times else "",
+        number_labels(truth[1]) if truth else None,
+    )

@@ -20,8 +20,22 @@ CLOCK = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 DAY_FIRST = [f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y") for clock in CLOCK]
 MONTH_FIRST = [f"{day}{clock}" for day in ("%m/%d/%Y", "%m-%d-%Y") for clock in CLOCK]
 TEMPORAL = ("DATE", "TIMESTAMP")
-NUMERIC = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-           "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN", "UHUGEINT")
+NUMERIC = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "BOOLEAN",
+    "UHUGEINT",
+)
 MOST_CELLS = 1 << 31
 
 
@@ -88,8 +102,9 @@ class Sheet(NamedTuple):
         """Say that a value is not a number or time."""
         value = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchone()
         wanted = "a time" if "timestamp" in column.sql.lower() or "strptime" in column.sql else "a number"
-        return TableError(self.shown, f"{str(value[0])[:60]!r} is not {wanted}", self.row(record),
-                          column.position + 1, column.name)
+        return TableError(
+            self.shown, f"{str(value[0])[:60]!r} is not {wanted}", self.row(record), column.position + 1, column.name
+        )
 
 
 def open_text(path: Path, shown: str, packed: bool) -> Sheet:
@@ -109,7 +124,7 @@ def open_parquet(path: Path, shown: str) -> Sheet:
     connection = connect()
     with unglobbed(path, ".parquet") as safe:
         try:
-            rows, = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)]).fetchone()
+            (rows,) = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)]).fetchone()
             described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(safe)]).fetchall()
             if rows * len(described) > MOST_CELLS:
                 raise TableError(shown, f"refused: {rows:,} rows of {len(described)} columns do not fit into memory")
@@ -148,10 +163,14 @@ def _text_column(connection: DuckDBPyConnection, name: str, position: int, cell:
     if numbers:
         return Column(name, position, "mixed", number, bad)
     best, most = "", 0
-    for time in (f"try_cast({c} AS TIMESTAMPTZ)::TIMESTAMP", f"try_strptime({c}, {DAY_FIRST})",
-                 f"try_strptime({c}, {MONTH_FIRST})"):
+    for time in (
+        f"try_cast({c} AS TIMESTAMPTZ)::TIMESTAMP",
+        f"try_strptime({c}, {DAY_FIRST})",
+        f"try_strptime({c}, {MONTH_FIRST})",
+    ):
         parsed, bad_time = connection.execute(
-            f"SELECT count({time}), min(rowid) FILTER ({present} AND {time} IS NULL) FROM raw WHERE {present}").fetchone()
+            f"SELECT count({time}), min(rowid) FILTER ({present} AND {time} IS NULL) FROM raw WHERE {present}"
+        ).fetchone()
         if parsed > most:
             best, most, bad = time, parsed, bad_time
     if most == count:

@@ -109,12 +109,15 @@ def layout(lines: list[str], shown: str) -> Layout:
     names = tuple(name.strip() or f"column{n}" for n, name in enumerate(first, 1))
     for column, name in enumerate(names, 1):
         if names.index(name) + 1 < column:
-            raise TableError(shown, f"the name is already that of column {names.index(name) + 1}", skip + 1, column, name)
+            raise TableError(
+                shown, f"the name is already that of column {names.index(name) + 1}", skip + 1, column, name
+            )
     return Layout(delimiter, skip, True, names)
 
 
 def _delimiter(lines: list[str]) -> str:
     """Take the delimiter that splits most lines alike; a comma where none does."""
+
     def score(delimiter: str) -> tuple[int, int]:
         counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter)]
         usual = max(set(counts), key=counts.count)

@@ -105,8 +105,13 @@ def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) 
         large = np.isfinite(x) & (np.abs(x) > LARGEST)
     if large.any():
         *row, column = map(int, np.argwhere(large)[0])
-        raise TableError(file, f"{x[(*row, column)]:.3g} is too large for a reading (at most {LARGEST:g})",
-                         row[-1] + 1, column + 1, features[column])
+        raise TableError(
+            file,
+            f"{x[(*row, column)]:.3g} is too large for a reading (at most {LARGEST:g})",
+            row[-1] + 1,
+            column + 1,
+            features[column],
+        )
     x = np.where(np.isfinite(x), x, np.nan)
     empty = np.isnan(x).all(axis=tuple(range(x.ndim - 1)))
     if empty.any():

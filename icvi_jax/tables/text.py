@@ -48,8 +48,14 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
                 "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
                 "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
                 "compression=$compression, max_line_size=1000000)",
-                {"path": str(safe), "delim": found.delimiter, "header": found.header, "skip": found.skip,
-                 "columns": columns, "compression": "gzip" if packed else "none"},
+                {
+                    "path": str(safe),
+                    "delim": found.delimiter,
+                    "header": found.header,
+                    "skip": found.skip,
+                    "columns": columns,
+                    "compression": "gzip" if packed else "none",
+                },
             )
         except duckdb.Error as error:
             raise _explain(str(error), shown, found, path, packed) from None
@@ -112,8 +118,13 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
     if counts:
         expected, got = int(counts[1]), int(counts[2])
         column = min(expected, got) + 1
-        return TableError(shown, f"{got} fields where the first row has {expected}", row, column,
-                          found.names[got] if got < expected else "")
+        return TableError(
+            shown,
+            f"{got} fields where the first row has {expected}",
+            row,
+            column,
+            found.names[got] if got < expected else "",
+        )
     if "unicode" in message.lower() or "utf-8" in message.lower():
         return TableError(shown, "not UTF-8 text: save the file as UTF-8", row, _bad_byte(path, packed, row, found))
     if "quote" in message:

@@ -12,7 +12,9 @@ from .table import TableError
 SEPARATORS = "_.:/ "
 
 
-def split_names(shown: str, names: Sequence[str], wanted: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+def split_names(
+    shown: str, names: Sequence[str], wanted: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
     """Tell nodes and variables from column names, such that every node has every variable.
 
     Without any separator in them, each column is a node of a single variable.
@@ -33,12 +35,20 @@ def split_names(shown: str, names: Sequence[str], wanted: Sequence[str]) -> tupl
         if len(nodes) > 1 and len(nodes) * len(variables) == len(names) == len(set(pairs)):
             absent = next((name for name in wanted if name not in variables), None)
             if absent is not None:
-                raise TableError(shown, f"there is no such variable; the columns have {', '.join(variables[:20])}", 1, None, absent)
+                raise TableError(
+                    shown, f"there is no such variable; the columns have {', '.join(variables[:20])}", 1, None, absent
+                )
             variables = tuple(wanted) or variables
             return nodes, variables, np.array([[pairs.index((node, v)) for v in variables] for node in nodes])
     if any(separator in name for name in names for separator in "_.:/"):
-        raise TableError(shown, "column names do not make node_variable for every node and variable, and no column is called node "
-                                "(name the node column with --node)", 1, 1, names[0])
+        raise TableError(
+            shown,
+            "column names do not make node_variable for every node and variable, and no column is called node "
+            "(name the node column with --node)",
+            1,
+            1,
+            names[0],
+        )
     if wanted:
         names = [name for name in names if name in wanted] or list(names)
     return tuple(names), ("value",), np.arange(len(names))[:, None]

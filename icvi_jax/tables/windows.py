@@ -9,8 +9,20 @@ from numpy.typing import NDArray
 
 from .table import Table, Times
 
-SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400,
-           "w": 604800, "week": 604800}
+SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "sec": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+    "w": 604800,
+    "week": 604800,
+}
 MOST_WINDOWS = 50_000_000
 
 
@@ -28,7 +40,9 @@ def seconds(every: str) -> float | None:
         raise ValueError(f"--every {every!r}: wants a length of time such as 10min, 30s, 1h or 1d, or a number of rows")
     if not unit:
         if not float(found[1]).is_integer():
-            raise ValueError(f"--every {every!r}: a number of rows is whole; for a length of time add its unit, such as 10min")
+            raise ValueError(
+                f"--every {every!r}: a number of rows is whole; for a length of time add its unit, such as 10min"
+            )
         return None
     return float(found[1]) * SECONDS[unit]
 
@@ -43,7 +57,9 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
     window = np.floor(number / length).astype(np.int64)
     first, last = int(window.min()), int(window.max())
     if last - first >= MOST_WINDOWS:
-        raise ValueError(f"windows of {length:g} s from first to last time would be {last - first + 1:,}: take longer ones")
+        raise ValueError(
+            f"windows of {length:g} s from first to last time would be {last - first + 1:,}: take longer ones"
+        )
     start = np.arange(first, last + 1) * length
     return window - first, np.round(start * 1e6).astype(np.int64).astype("datetime64[us]") if dates else start
 
@@ -77,7 +93,9 @@ def resample(table: Table, every: str) -> Table:
         times = None if table.times is None else table.times[::rows]
         count = int(slot[-1]) + 1
     elif table.times is None:
-        raise ValueError(f"--every {every}: {table.name} has no time column (name one with --time, or give a number of rows)")
+        raise ValueError(
+            f"--every {every}: {table.name} has no time column (name one with --time, or give a number of rows)"
+        )
     else:
         slot, times = slots(table.times, length)
         count = len(times)
@@ -86,5 +104,7 @@ def resample(table: Table, every: str) -> Table:
         last = np.full(count, -1)
         last[slot] = np.arange(len(slot))  # the last one of a window stays
         truth = np.where(last >= 0, table.truth[last], -1)
-    note = f"means in windows of {every}{' rows' if length is None else ''}: {len(table.x):,} rows make {count:,} samples"
+    note = (
+        f"means in windows of {every}{' rows' if length is None else ''}: {len(table.x):,} rows make {count:,} samples"
+    )
     return table._replace(x=means(table.x, slot, count), times=times, truth=truth, notes=(*table.notes, note))

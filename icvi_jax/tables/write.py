@@ -44,7 +44,9 @@ def as_text(cell: str) -> str:
     return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
-def write_table(path: Path, columns: dict[str, NDArray[np.generic]], texts: dict[str, tuple[str, ...]] | None = None) -> None:
+def write_table(
+    path: Path, columns: dict[str, NDArray[np.generic]], texts: dict[str, tuple[str, ...]] | None = None
+) -> None:
     """Write columns as CSV or Parquet, by the extension of `path`.
 
     Parameters
@@ -78,6 +80,8 @@ def write_table(path: Path, columns: dict[str, NDArray[np.generic]], texts: dict
     if joined:
         numbers["row"] = np.arange(len(numbers["c0"]))  # a join keeps no order
         query += " ORDER BY row"
-    form = "FORMAT parquet" if parquet else f"FORMAT csv, HEADER true, DELIMITER '{chr(9) if suffix == '.tsv' else ','}'"
+    form = (
+        "FORMAT parquet" if parquet else f"FORMAT csv, HEADER true, DELIMITER '{chr(9) if suffix == '.tsv' else ','}'"
+    )
     with whole(path) as draft:
         connection.execute(f"COPY ({query}) TO '{str(draft).replace(chr(39), chr(39) * 2)}' ({form})")

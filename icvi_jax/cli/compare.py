@@ -1,0 +1,119 @@
+"""`icvi compare`: several clusterers on one stream, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from icvi_jax.cli.compute import compute
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Data, Model, Output, Panel
+from icvi_jax.cli.outputs import write_all
+from icvi_jax.cli.source import check_length, table_of
+from icvi_jax.cli.summary import GOOD, at, tell_source
+from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.evaluation import match
+from icvi_jax.report.result import Result, true_changes
+
+TOLERANCE = 50  # samples within which an alarm counts as being about a change
+
+
+def compare_command(
+    source: str, ks: tuple[int, ...], seed: int, label: str, data: Data, panel: Panel, output: Output
+) -> int:
+    """Run every candidate on the same samples, and say which one each index prefers."""
+    table, _ = table_of(source, seed, label, "auto", data)
+    model = Model(**asdict(panel))
+    candidates = (
+        {f"k = {k}": replace(model, k=k, clusterer=None) for k in dict.fromkeys(ks)} if panel.clusterer != "oec" else {}
+    )
+    if panel.clusterer != "sk-means":
+        candidates["oec"] = replace(model, k=None, clusterer="oec")
+    results = []
+    for candidate in candidates.values():
+        pipe = pipeline_of(candidate, watch_all=True)
+        check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
+        results.append(compute(pipe, table))
+    result = _merge(tuple(candidates), results)
+    _summarize(result, write_all(result, output))
+    return 0
+
+
+def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
+    """Make one result of many, each candidate a node."""
+    first, slots = results[0], max(result.centers.shape[2] for result in results)
+    stacked = {
+        field: np.concatenate([getattr(result, field) for result in results])
+        for field in ("x", "label", "k", "seen", "outlier", "overflow")
+    }
+    for field in ("values", "codes", "standing", "score"):
+        stacked[field] = {
+            name: np.concatenate([getattr(result, field)[name] for result in results]) for name in getattr(first, field)
+        }
+    shots = max((result.snapshots for result in results), key=len)
+    centers = np.full((len(results), len(shots), slots, len(first.features)), np.nan)
+    for n, result in enumerate(results):
+        at = np.minimum(np.searchsorted(result.snapshots, shots), len(result.snapshots) - 1)
+        centers[n, :, : result.centers.shape[2]] = result.centers[0, at]
+    settings = (("candidates", ", ".join(names)), *first.settings[1:])
+    return first._replace(nodes=names, snapshots=shots, centers=centers, settings=settings, **stacked)
+
+
+def preferred(result: Result, name: str) -> tuple[int, np.ndarray]:
+    """The candidate an index prefers, and its median value for each candidate over the samples all have a value for."""
+    values = result.values[name].astype(np.float64)
+    values[~np.isfinite(values)] = np.nan
+    both = np.isfinite(values).all(axis=0)
+    medians = np.median(values[:, both], axis=1) if both.any() else np.full(len(values), np.nan)
+    ranked = medians if result.about[name].goal == "min" else -medians
+    return (int(np.nanargmin(ranked)) if np.isfinite(ranked).any() else -1), medians
+
+
+def first_words(result: Result, n: int) -> tuple[str, str]:
+    """Which index of candidate n raised the first spike, and which is soonest about true changes, if they are known."""
+    spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in result.codes.items() if (codes[n] == 1).any()}
+    if not spoke:
+        return "none", ""
+    name, sample = min(spoke.items(), key=lambda item: item[1])
+    first = f"{name} ({at(result, sample)})"
+    changes = true_changes(result).tolist()
+    if not changes:
+        return first, ""
+    scores = {
+        key: match(np.flatnonzero(codes[n] == 1).tolist(), changes, TOLERANCE, codes.shape[1])
+        for key, codes in result.codes.items()
+    }
+    best = max(scores, key=lambda key: np.nan_to_num(scores[key].f1))
+    score = scores[best]
+    return (
+        first,
+        f"{best}: {len(score.matched)} of {len(changes)}, {len(score.false)} false, after {score.delay:g} samples",
+    )
+
+
+def _summarize(result: Result, written: list[Path]) -> None:
+    """Print candidates against indices."""
+    tell_source(result)
+    choice = {name: preferred(result, name) for name in result.values}
+    truth = result.truth is not None
+    rows = []
+    for n, node in enumerate(result.nodes):
+        cells = [f"{medians[n]:.3g}{'*' if n == best else ''}" for best, medians in choice.values()]
+        first, best = first_words(result, n)
+        rows.append((node, *cells, str(int(result.k[n, -1])), first, *([best] if truth else [])))
+    tell_table(
+        (
+            "candidate",
+            *(f"median {name}" for name in result.values),
+            "clusters",
+            "spoke first",
+            *(["best about true changes"] if truth else []),
+        ),
+        rows,
+    )
+    for name, (best, _) in choice.items():
+        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no value for all of them"
+        say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")
+    tell_written(written)

@@ -1,0 +1,58 @@
+"""Numbers for Prometheus: the fleet as a whole and its worst nodes, never one label for every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from icvi_jax.cli.watcher import Watcher
+
+
+class Metrics:
+    """What a scrape sees, read off the watcher at that moment.
+
+    Parameters
+    ----------
+    watcher
+        The live fleet.
+    worst
+        How many of the worst nodes have a line of their own.
+    """
+
+    def __init__(self, watcher: Watcher, worst: int):
+        self.watcher, self.worst = watcher, worst
+
+    def collect(self) -> Iterator[object]:
+        """Make the metrics; called by the client library."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        watcher = self.watcher
+        names, score, standing = list(watcher.rows), watcher.score, watcher.standing
+        yield GaugeMetricFamily("icvi_nodes", "Nodes heard so far", len(names))
+        yield CounterMetricFamily("icvi_samples", "Samples taken in", watcher.samples)
+        yield CounterMetricFamily("icvi_alarms", "Alarms raised", watcher.alarms)
+        yield CounterMetricFamily("icvi_bad_lines", "Lines that were no sample", watcher.bad)
+        yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
+        levels = GaugeMetricFamily("icvi_score", "Distress score over all nodes", labels=["quantile"])
+        for quantile in (0.5, 0.9, 0.99, 1.0):
+            levels.add_metric([f"{quantile:g}"], float(np.quantile(score, quantile)) if score.size else 0.0)
+        yield levels
+        worst = GaugeMetricFamily("icvi_worst_score", "Distress score of the worst nodes", labels=["rank", "node"])
+        for rank, row in enumerate(np.argsort(-score, kind="stable")[: self.worst], 1):
+            if row < len(names):  # the scrape may come between a node's arrival and its first score
+                worst.add_metric([str(rank), names[row]], float(score[row]))
+        yield worst
+
+
+def serve(watcher: Watcher, port: int, address: str, worst: int) -> object:
+    """Start the server; gives something with `shutdown`."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Metrics(watcher, worst))
+    try:
+        server, _ = start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise ValueError(f"--prometheus {port}: cannot listen on {address} ({error.strerror})") from None
+    return server

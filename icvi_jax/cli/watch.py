@@ -1,0 +1,96 @@
+"""`icvi watch`: live samples from standard input or a broker, alarms on standard output."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from icvi_jax.cli import one_line
+from icvi_jax.cli.feed import Reader, Sample, lines_of
+from icvi_jax.cli.options import Model
+
+
+def watch_command(
+    reader: Reader,
+    mqtt: tuple[str, str] | None,
+    checkpoint: Path | None,
+    prometheus: int | None,
+    address: str,
+    worst: int,
+    model: Model,
+) -> int:
+    """Watch until the input ends or somebody ends it."""
+    from icvi_jax.cli.model import pipeline_of
+    from icvi_jax.cli.watcher import Watcher
+
+    if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
+        raise ValueError(f"--checkpoint {checkpoint}: wants a folder")
+    watcher = Watcher(pipeline_of(model), checkpoint)
+    again = watcher.restore()
+    if watcher.features:
+        if reader.features and reader.features != watcher.features:
+            raise ValueError(f"--checkpoint {checkpoint}: was made with the columns {', '.join(watcher.features)}")
+        reader.features = watcher.features
+        _say(f"going on after {watcher.samples:,} samples of {len(watcher.rows):,} nodes ({again:,} from the journal)")
+    server = None
+    if prometheus is not None:
+        from icvi_jax.cli.metrics import serve
+
+        server = serve(watcher, prometheus, address, worst)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if mqtt:
+            _from_broker(watcher, reader, mqtt, checkpoint)
+        else:
+            for lines in lines_of(sys.stdin.fileno()):
+                _take(watcher, reader, [(line, "") for line in lines])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        watcher.close()
+        if server is not None:
+            server.shutdown()
+    _say(
+        f"{watcher.samples:,} samples of {len(watcher.rows):,} nodes, {watcher.alarms:,} alarms, {watcher.bad:,} bad lines"
+    )
+    return 0
+
+
+def _from_broker(watcher, reader: Reader, mqtt: tuple[str, str], checkpoint: Path | None) -> None:
+    """Take in what the broker sends; a message without a node is of the node its topic names."""
+    from icvi_jax.cli.mqtt import Subscription
+
+    subscription = Subscription(*mqtt, checkpoint)
+    try:
+        for messages in subscription.bundles():
+            lines = [
+                (line, message.topic)
+                for message in messages
+                for line in message.payload.decode("utf-8", errors="replace").splitlines()
+            ]
+            _take(watcher, reader, lines)
+            subscription.acknowledge(messages)
+    finally:
+        subscription.close()
+
+
+def _take(watcher, reader: Reader, lines: list[tuple[str, str]]) -> None:
+    """Understand lines and hand on the samples; a bad line is said and skipped."""
+    samples: list[Sample] = []
+    for line, topic in lines:
+        try:
+            sample = reader.read(line, topic)
+        except ValueError as error:
+            watcher.bad += 1
+            _say(f"line {reader.count}: {error}: skipped")
+            continue
+        if sample is not None:
+            samples.append(sample)
+    if samples:
+        watcher.features = reader.features
+        watcher.take(samples)
+
+
+def _say(text: str) -> None:
+    print(f"icvi: {one_line(text)}", file=sys.stderr, flush=True)
