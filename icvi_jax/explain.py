@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.indices import DaviesBouldin
+from icvi_jax.indices.base import divide
 from icvi_jax.kernels.arrays import squares
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Dispersion
@@ -51,7 +52,7 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
     upper = xp.reshape(index[:, None] < index[None, :], (k, k) + (1,) * (active.ndim - 1))
     d = squares(v[:, None, ...] - v[None, ...], 2)
     ok = both & upper
-    ratio = (L[:, None, ...] + L[None, ...]) / xp.where(d > 0, d, xp.zeros_like(d) + xp.finfo(d.dtype).smallest_normal)
+    ratio = divide(L[:, None, ...] + L[None, ...], d, xp.inf)
     closest, distance = _first(xp, xp.where(ok, -d, xp.full_like(d, -xp.inf)))
     worst, largest = _first(xp, xp.where(ok, ratio, xp.full_like(d, -xp.inf)))
     level = xp.where(active, L, xp.full_like(L, xp.nan))
