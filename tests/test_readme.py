@@ -1,0 +1,18 @@
+"""The README says what the catalogue says."""
+
+from pathlib import Path
+
+import icvi_jax as icvi
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def rows():
+    for e in icvi.indices.catalogue():
+        low, high = (("−∞" if end < 0 else "∞") if end in (float("inf"), float("-inf")) else f"{end:g}" for end in e.range)
+        yield f"| `{e.name}` | {e.index.__name__} | {e.goal} | {low} … {high} | {e.meaning} |"
+
+
+def test_the_table_of_indices_is_the_catalogue():
+    table = README.read_text().split("<!-- catalogue -->")[1].split("<!-- /catalogue -->")[0].strip().splitlines()
+    assert table[2:] == list(rows()), "paste this:\n" + "\n".join(rows())
