@@ -95,7 +95,7 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
 
 def _summarize(result: Result, written: list[Path]) -> None:
     """Print candidates against indices."""
-    tell_source(result)
+    tell_source(result, "candidates")
     choice = {name: preferred(result, name) for name in result.values}
     truth = result.truth is not None
     rows = []

@@ -48,8 +48,8 @@ def _summarize(result: Result, written: list[Path]) -> None:
     name, score = next(iter(result.codes)), distress_score(result)
     codes, standing = result.codes[name], result.standing[name]
     say(
-        f"{int(standing.any(axis=1).sum())} nodes were in distress at some time, {int(standing[:, -1].sum())} still are; "
-        f"{int((codes == 1).sum()):,} spikes (by {name})"
+        f"{int(standing.any(axis=1).sum())} nodes were in distress at some time, "
+        f"{int(standing[:, -1].sum())} still are; {int((codes == 1).sum()):,} spikes (by {name})"
     )
     rows = []
     for n in worst_first(result)[:SHOWN]:

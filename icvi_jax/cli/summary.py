@@ -19,11 +19,11 @@ def at(result: Result, sample: int) -> str:
     return f"sample {sample}" if result.times is None else clock(result.times[sample])
 
 
-def tell_source(result: Result) -> None:
+def tell_source(result: Result, unit: str = "nodes") -> None:
     """Print what was read and how it was treated."""
     steps = result.label.shape[1]
     span = f"{steps:,} samples" + ("" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}")
-    many = f"{len(result.nodes):,} nodes, " if len(result.nodes) > 1 else ""
+    many = f"{len(result.nodes):,} {unit}, " if len(result.nodes) > 1 else ""
     say(f"{result.name}: {many}{span}, {', '.join(result.features)}")
     for word, value in result.settings:
         say(f"  {word}: {value}")

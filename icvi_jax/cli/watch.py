@@ -51,9 +51,8 @@ def watch_command(
         watcher.close()
         if server is not None:
             server.shutdown()
-    _say(
-        f"{watcher.samples:,} samples of {len(watcher.rows):,} nodes, {watcher.alarms:,} alarms, {watcher.bad:,} bad lines"
-    )
+    heard = f"{watcher.samples:,} samples of {len(watcher.rows):,} nodes"
+    _say(f"{heard}, {watcher.alarms:,} alarms, {watcher.bad:,} bad lines")
     return 0
 
 

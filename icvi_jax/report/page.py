@@ -1,8 +1,8 @@
 """The report: one HTML file that needs nothing else, drawn by a small script of our own on canvases.
 
-Tried for a fleet of 1000 nodes by 2000 steps: bokeh brings 1.4 MB of script and plotly 4.8 MB before the first reading,
-and both keep a heat map as numbers of which every node's curve would be a second copy. The script here has about 25 kB and
-draws heat map and curves from one compressed block; sizes and times in the browser are measured by `benchmarks/command.py`.
+Tried for a fleet of 1000 nodes by 2000 steps: bokeh brings 1.4 MB of script and plotly 4.8 MB before the first
+reading, and in both a node's curve is a second copy of its row in the heat map. The script here has about 25 kB and
+draws heat map and curves from one compressed block; `benchmarks/command.py` measures sizes and times in the browser.
 Browsers since 2023 unpack the block by themselves (`DecompressionStream`).
 """
 

@@ -43,8 +43,9 @@ def read_fleet(
 ) -> Fleet:
     """Read a fleet in any of the shapes people keep one in.
 
-    A *long* table has a node column; with a variable and a value column besides, every row is one reading. A *wide* table
-    has a column ``node_variable`` for each reading, or one column a node. A *folder* has one file a node, named after it.
+    A *long* table has a node column; with a variable and a value column besides, every row is one reading. A *wide*
+    table has a column ``node_variable`` for each reading, or one column a node. A *folder* has one file a node, named
+    after it.
     An *NPZ* file has an array ``(nodes, steps, features)``.
 
     Parameters

@@ -154,7 +154,8 @@ def _text_column(connection: DuckDBPyConnection, name: str, position: int, cell:
     present = f"lower(trim({c})) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
     number = f"try_cast(CASE WHEN {present} THEN {cell.format(c=c)} END AS DOUBLE)"
     count, numbers, bad = connection.execute(
-        f"SELECT count(*) FILTER ({present}), count({number}), min(rowid) FILTER ({present} AND {number} IS NULL) FROM raw"
+        f"SELECT count(*) FILTER ({present}), count({number}), "
+        f"min(rowid) FILTER ({present} AND {number} IS NULL) FROM raw"
     ).fetchone()
     if count == 0:
         return Column(name, position, "empty", "CAST(NULL AS DOUBLE)")
