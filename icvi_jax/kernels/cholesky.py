@@ -1,8 +1,10 @@
 r"""Log-determinants and Mahalanobis distances of symmetric positive definite matrices, for many at once.
 
-Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.kernels.ellipsoid`. Up to `SMALL`
-features the elimination is written out, so that it runs over matrices and streams and calls no library; beyond, the
-program would grow with p², and the array library's Cholesky takes over.
+Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.kernels.ellipsoid`. Three forms of
+the same elimination: column by column on packed triangles for few features; on full matrices, with a program that grows
+with p and not p², for more; and beyond `LARGE` features, for one stream, the array library's Cholesky, one matrix a
+call. A batch in one call would be faster where it works, but two such calls at a time wait for each other for ever in
+jaxlib 0.10 on a CPU (fixed in 0.11), which is also what `jax.vmap` of the last form would run into.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from functools import lru_cache
 from icvi_jax.kernels import ellipsoid
 from icvi_jax.kernels.arrays import namespace
 
-SMALL = 12
-"""Up to this many features the elimination is unrolled."""
+SMALL = 4
+"""Up to this many features the elimination works on packed columns."""
+
+LARGE = 24
+"""Beyond this many features one stream's matrices go to the array library."""
 
 
 def gaussian(S, d, floor):
@@ -32,21 +37,32 @@ def gaussian(S, d, floor):
     xp = namespace(S, d)
     p = d.shape[1]
     if p <= SMALL:
-        return _eliminate(ellipsoid.columns(S, p), d, floor)
-    # One factorisation of S bordered by d has both: its last row is L⁻¹d. The corner only has to be large enough.
-    S = _steady(S, p, floor)
-    corner = 2 * xp.sum(d * d, axis=1, keepdims=True) / floor + 1
-    spots = xp.reshape(xp.asarray(_bordered(p)), (-1,))
-    full = xp.take(xp.concat([S, d, corner], axis=1), spots, axis=1)
-    full = xp.reshape(xp.moveaxis(full, 1, -1), (full.shape[0], *full.shape[2:], p + 1, p + 1))
-    L = xp.linalg.cholesky(full)
-    z = L[..., p, :p]
-    diagonal = xp.linalg.diagonal(L)[..., :p]
-    return xp.sum(z * z, axis=-1), 2 * xp.sum(xp.log(diagonal), axis=-1)
+        return _packed(ellipsoid.columns(S, p), d, floor)
+    spots = xp.asarray(_square(p))
+    full = xp.reshape(xp.take(S, spots, axis=1), (S.shape[0], p, p, *S.shape[2:]))
+    if p <= LARGE or d.ndim > 2:
+        return _full(full, d, floor)
+    pairs = [_library(full[i, ...], d[i, ...], floor) for i in range(d.shape[0])]
+    return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
 
 
-def _eliminate(columns, d, floor):
-    """Eliminate column by column. Every exact pivot is at least `floor`, so nothing is lost by holding it there."""
+def logdet(S, p, floor):
+    """Log-determinants (m, *streams) of S; see `gaussian`."""
+    return gaussian(S, namespace(S).zeros_like(S[:, :p, ...]), floor)[1]
+
+
+def outer(d):
+    """d dᵀ, packed, for d (m, p, *streams): as `ellipsoid.outer`, in a program that does not grow with p."""
+    p = d.shape[1]
+    if p <= SMALL:
+        return ellipsoid.outer(d)
+    xp = namespace(d)
+    rows, columns = (xp.asarray(a) for a in _triangle(p))
+    return xp.take(d, rows, axis=1) * xp.take(d, columns, axis=1)
+
+
+def _packed(columns, d, floor):
+    """Elimination of packed columns. Every exact pivot is at least `floor`: nothing is lost by holding it there."""
     xp = namespace(d)
     F, total = 0, 0
     while columns:
@@ -61,25 +77,42 @@ def _eliminate(columns, d, floor):
     return F[:, 0, ...], total[:, 0, ...]
 
 
-def logdet(S, p, floor):
-    """Log-determinants (m, *streams) of S; see `gaussian`."""
-    xp = namespace(S)
-    return gaussian(S, xp.zeros_like(S[:, :p, ...]), floor)[1]
+def _full(S, d, floor):
+    """The same on S (m, p, p, *streams)."""
+    xp = namespace(d)
+    F, total = 0, 0
+    while d.shape[1]:
+        D = xp.clip(S[:, 0, 0, ...], floor)
+        z = d[:, 0, ...]
+        F, total = F + z * z / D, total + xp.log(D)
+        low = S[:, 1:, 0, ...]
+        unit = low / D[:, None, ...]
+        d = d[:, 1:, ...] - unit * z[:, None, ...]
+        S = S[:, 1:, 1:, ...] - unit[:, :, None, ...] * low[:, None, ...]
+    return F, total
 
 
-def _steady(S, p, floor):
-    """S with as much more on its diagonal as rounding may have taken away; nothing where `floor` exceeds that."""
-    xp = namespace(S)
-    trace = sum(c[:, 0, ...] for c in ellipsoid.columns(S, p))
-    rounding = p * float(xp.finfo(S.dtype).eps) * trace
-    more = xp.where(rounding > floor, rounding - floor, xp.zeros_like(rounding))
-    return S + more[:, None, ...] * ellipsoid.identity(p, S)
+def _library(S, d, floor):
+    """The same for one S (p, p), bordered by d: the last row of its Cholesky factor is L⁻¹d."""
+    xp = namespace(d)
+    p = d.shape[0]
+    # As much more on the diagonal as rounding may have taken away; nothing while the floor exceeds that.
+    rounding = p * float(xp.finfo(S.dtype).eps) * xp.linalg.trace(S)
+    S = S + xp.clip(rounding - floor, 0.0) * xp.eye(p, dtype=S.dtype)
+    corner = 2 * xp.sum(d * d) / floor + 1  # only has to be large enough
+    low = xp.concat([d, xp.reshape(corner, (1,))])
+    L = xp.linalg.cholesky(xp.concat([xp.concat([S, d[:, None]], axis=1), low[None, :]], axis=0))
+    return xp.sum(L[p, :p] ** 2), 2 * xp.sum(xp.log(xp.linalg.diagonal(L)[:p]))
 
 
 @lru_cache(maxsize=8)
-def _bordered(p):
-    """Where each element of the bordered matrix is in (packed S, d, corner)."""
+def _triangle(p):
+    """Row and column of each element of a packed matrix."""
+    return [i for j in range(p) for i in range(j, p)], [j for j in range(p) for _ in range(j, p)]
+
+
+@lru_cache(maxsize=8)
+def _square(p):
+    """Where each element of a full matrix is in the packed one."""
     start = [ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)]
-    n = ellipsoid.packed(p)
-    rows = [[start[min(i, j)] + abs(i - j) for j in range(p)] + [n + i] for i in range(p)]
-    return [*rows, [n + j for j in range(p + 1)]]
+    return [start[min(i, j)] + abs(i - j) for i in range(p) for j in range(p)]

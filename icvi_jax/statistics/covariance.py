@@ -58,7 +58,7 @@ class _Shape(Statistic):
         scatter, freedom = old[cls.name]
         r, gone = leftover(mass, cls.left(step))
         wide = r[:, None, ...]
-        scatter = scatter + wide * (scatter - (1 + wide) * ellipsoid.outer(step.x - mean))
+        scatter = scatter + wide * (scatter - (1 + wide) * cholesky.outer(step.x - mean))
         freedom = (1 + r) * (1 + r) * freedom - 2 * r
         none = gone | (freedom < 0)
         scatter = xp.where(none[:, None, ...], xp.zeros_like(scatter), scatter)
@@ -181,7 +181,7 @@ def _joined(a, part, e, b):
     """Shape of `a` and `b` together; `b` (None: a point) has the share `part` of the mass and a mean off by `e`."""
     wide = part[:, None, ...]
     rest = 1 - part
-    scatter = (1 - wide) * ellipsoid.outer(e) - a.scatter
+    scatter = (1 - wide) * cholesky.outer(e) - a.scatter
     freedom = rest * (2 * part + rest * a.freedom)
     if b is not None:
         scatter, freedom = scatter + b.scatter, freedom + part * part * b.freedom
