@@ -7,15 +7,18 @@ from typing import TypeVar, dataclass_transform
 
 import jax
 
+from icvi_jax.types import Array
+
 T = TypeVar("T")
+D = TypeVar("D")
 
 
-def static(default: object = dataclasses.MISSING) -> dataclasses.Field:
+def static(default: D = dataclasses.MISSING) -> D:  # type: ignore[assignment]  # a field that passes for its value
     """A configuration field that belongs to the structure: changing it recompiles."""
     return dataclasses.field(default=default, metadata={"static": True})
 
 
-def derived() -> dataclasses.Field:
+def derived() -> Array | None:
     """A leaf that `__post_init__` works out from the others."""
     return dataclasses.field(init=False, repr=False, compare=False, default=None)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-Array = object
-"""An array of any library with an array-API namespace (NumPy, JAX, torch, array-api-strict)."""
+if TYPE_CHECKING:  # any array library will do; JAX's stands for all in the eyes of a type checker
+    from jax import Array
+else:
+    Array = object
+    """An array of any library with an array-API namespace (NumPy, JAX, torch, array-api-strict)."""
 
 
 class Namespace(Protocol):
