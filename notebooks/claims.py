@@ -71,6 +71,7 @@ def births(study):
         cell = study[name, "oec", 0.9]
         for values, k, stream in zip(cell.values["xb"], cell.k, cell.streams):
             born = np.flatnonzero(np.diff(k[: len(stream.x)]) > 0) + 1
+            born = born[born > 100]  # a past to compare with
             before = [np.nanmedian(values[b - 65 : b - 15]) for b in born]
             hits += [np.nanmax(values[b - 15 : b + 15]) > 3 * level for b, level in zip(born, before)]
     share = np.mean(hits)

@@ -39,11 +39,11 @@ class Cell(NamedTuple):
     centers: np.ndarray
     shapes: np.ndarray | None
 
-    def __getitem__(self, part: slice) -> Cell:
-        """The seeds in `part`."""
+    def part(self, some: slice) -> Cell:
+        """Some of the seeds."""
 
         def cut(field):
-            return {name: a[part] for name, a in field.items()} if isinstance(field, dict) else field[part]
+            return {name: a[some] for name, a in field.items()} if isinstance(field, dict) else field[some]
 
         return Cell(*(None if field is None else cut(field) for field in self))
 
@@ -97,6 +97,6 @@ def run_all(which: range) -> dict[tuple[str, str, float], Cell]:
     for forgetting in (0.9, 1.0):
         oec = follow(icvi.OnlineEllipsoidal(capacity=CAPACITY), every, forgetting)  # one compilation serves all streams
         for i, (name, (_, k)) in enumerate(STREAMS.items()):
-            study[name, "oec", forgetting] = oec[i * n : (i + 1) * n]
+            study[name, "oec", forgetting] = oec.part(slice(i * n, (i + 1) * n))
             study[name, "kmeans", forgetting] = follow(icvi.SequentialKMeans(k=k), drawn[name], forgetting)
     return study
