@@ -1,7 +1,7 @@
 """Damage good files in a thousand ways and see that the command says what is wrong in one line.
 
-A file that is still good must be read; a file that is not must end in exit code 2 and one line that names the file, with
-row and column where the damage has a place, never in a traceback, and nothing may be left under the final names.
+A file that is still good must be read; a file that is not must end in exit code 2 and one line that names the file,
+with row and column where the damage has a place, never in a traceback, and nothing may be left under the final names.
 
     python benchmarks/mutated_files.py [COUNT]
 """
@@ -134,7 +134,10 @@ def lying_npy(rng: random.Random) -> bytes:
 
 def zip_bomb(rng: random.Random) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("X.npy", "w", force_zip64=True) as member:
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("X.npy", "w", force_zip64=True) as member,
+    ):
         member.write(npy(np.zeros((1, 2)))[:128].replace(b"(1, 2)", b"(20000000, 2)"))
         for _ in range(280 + rng.randrange(20)):
             member.write(bytes(1 << 20))
@@ -158,7 +161,9 @@ def noise(rng: random.Random) -> bytes:
 
 Maker = Callable[[random.Random], Case]
 MAKERS: tuple[Maker, ...] = (
-    lambda r: Case("text in a number column", "a.csv", with_cell(r, r.choice(["abc", "12,5.3", "1.2.3", "#REF!"])), place=True),
+    lambda r: Case(
+        "text in a number column", "a.csv", with_cell(r, r.choice(["abc", "12,5.3", "1.2.3", "#REF!"])), place=True
+    ),
     lambda r: Case("a huge number", "a.csv", with_cell(r, r.choice(["1e300", "-9e99", "1" + "0" * 40])), place=True),
     lambda r: Case("a ragged row", "a.csv", ragged(r), place=True),
     lambda r: Case("a wrong separator", "a.csv", wrong_separator(r), place=True),

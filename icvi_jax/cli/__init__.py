@@ -13,13 +13,12 @@ USAGE_ERROR, INTERRUPTED = 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; whatever goes wrong is one line on standard error and exit code 2, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    warnings.showwarning = _note
     try:
         from icvi_jax.cli.app import start
-    except ImportError as error:
-        return _say(f"needs the package {error.name!r}: pip install 'icvi-jax[cli]'")
-    try:
-        return start(arguments)
+
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            return start(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

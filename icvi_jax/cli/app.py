@@ -18,7 +18,9 @@ app = App(
     default_parameter=Parameter(consume_multiple=True, negative=(), show_default=lambda value: _shown(value)),
     help_format="markdown",
 )
-Source = Annotated[str, Parameter(allow_leading_hyphen=True, group=DATA)]
+STDIN = "stdin:"
+"""Stands for `-` in parsing: were SOURCE free to begin with a hyphen, it would swallow mistyped options."""
+Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].value.replace(STDIN, "-"), group=DATA)]
 InData = Parameter(group=DATA)
 DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
 OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
@@ -42,7 +44,7 @@ def start(arguments: Sequence[str]) -> int:
     from icvi_jax.cli import _say, one_line
 
     try:
-        tokens = apply_config(app, arguments)
+        tokens = [STDIN if token == "-" else token for token in apply_config(app, arguments)]
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _say(one_line(str(error)))

@@ -10,7 +10,7 @@ import numpy as np
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Data, Model, Output, Panel
-from icvi_jax.cli.outputs import write_all
+from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import GOOD, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
@@ -24,6 +24,7 @@ def compare_command(
     source: str, ks: tuple[int, ...], seed: int, label: str, data: Data, panel: Panel, output: Output
 ) -> int:
     """Run every candidate on the same samples, and say which one each index prefers."""
+    check_output(output)
     table, _ = table_of(source, seed, label, "auto", data)
     model = Model(**asdict(panel))
     candidates = (

@@ -9,7 +9,7 @@ import numpy as np
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Data, Model, Output
-from icvi_jax.cli.outputs import write_all
+from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.result import Result, distress_score, worst_first
@@ -20,6 +20,7 @@ SHOWN = 10
 
 def fleet_command(source: str, node: str, data: Data, model: Model, output: Output) -> int:
     """Read, compute on all cores, rank, write."""
+    check_output(output)
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     pipe = pipeline_of(model)
     _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)

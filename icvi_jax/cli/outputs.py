@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.cli.options import Output
+from icvi_jax.report.page import write_page
+from icvi_jax.report.plot import figure
 from icvi_jax.report.result import CODES, Result
 from icvi_jax.tables import whole, write_table
+from icvi_jax.tables.write import check_extension
 
 
 def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], dict[str, tuple[str, ...]]]:
@@ -36,17 +39,18 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
     return columns, words
 
 
-def write_all(result: Result, output: Output) -> list[Path]:
-    """Write everything; gives the paths."""
-    from icvi_jax.report.page import write_page
-    from icvi_jax.report.plot import figure
-
-    folder = output.out
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out {folder}: there is a file of that name")
+def check_output(output: Output) -> None:
+    """Refuse places that cannot be written to before anything is computed."""
+    if output.out.exists() and not output.out.is_dir():
+        raise ValueError(f"--out {output.out}: there is a file of that name")
     if Path(output.readings).name != output.readings:
         raise ValueError(f"--readings {output.readings}: a name without a folder (the folder is --out)")
-    paths = [folder / output.readings, folder / "plot.png", folder / "report.html"]
+    check_extension(Path(output.readings))
+
+
+def write_all(result: Result, output: Output) -> list[Path]:
+    """Write everything; gives the paths."""
+    paths = [output.out / name for name in (output.readings, "plot.png", "report.html")]
     write_table(paths[0], *readings_columns(result))
     with whole(paths[1]) as draft:
         figure(result).savefig(draft, format="png", dpi=140)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Data, Model, Output
-from icvi_jax.cli.outputs import write_all
+from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import summarize
 
 
 def run_command(source: str, seed: int, label: str, format: str, data: Data, model: Model, output: Output) -> int:
     """Read, compute, write, and say what happened."""
+    check_output(output)
     table, usual_k = table_of(source, seed, label, format, data)
     pipe = pipeline_of(model, usual_k if model.clusterer is None else None)
     check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)

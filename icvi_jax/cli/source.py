@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,7 @@ def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tup
     if format != "auto":
         return _published(source, format, data), None
     if source != "-" and not Path(source).exists():
-        close = difflib.get_close_matches(source, catalogue(), n=1)
-        hint = (
-            f"; did you mean the built-in {close[0]!r}?"
-            if close
-            else f"; built-in streams are {', '.join(catalogue())}"
-        )
-        raise TableError(source, f"there is no such file{hint}")
+        raise TableError(source, f"there is no such file; built-in streams are {', '.join(catalogue())}")
     table = read(source, data.columns, data.time, label)
     return (resample(table, data.every) if data.every else table), None
 

@@ -44,6 +44,14 @@ def as_text(cell: str) -> str:
     return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
+def check_extension(path: Path) -> str:
+    """The extension in small letters, or an error where it is none that can be written."""
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv", ".parquet"):
+        raise ValueError(f"{path.name}: readings are written as .csv, .tsv or .parquet")
+    return suffix
+
+
 def write_table(
     path: Path, columns: dict[str, NDArray[np.generic]], texts: dict[str, tuple[str, ...]] | None = None
 ) -> None:
@@ -59,9 +67,7 @@ def write_table(
         For columns of whole numbers that stand for text: the text of each number. Two million rows then cost two
         million small integers and not as many Python strings.
     """
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".tsv", ".parquet"):
-        raise ValueError(f"{path.name}: readings are written as .csv, .tsv or .parquet")
+    suffix = check_extension(path)
     parquet = suffix == ".parquet"
     show = (lambda cell: cell) if parquet else as_text
     connection = connect()

@@ -1,0 +1,97 @@
+"""Reports opened in a browser: drawn, clickable, without a word on the console."""
+
+from __future__ import annotations
+
+import time
+
+import browser
+import numpy as np
+import pytest
+
+from icvi_jax.cli import main
+
+pytestmark = pytest.mark.skipif(
+    bool(browser.missing()), reason=f"no browser to look at reports with: {browser.missing()}"
+)
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with browser.chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def fleet_report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fleet")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 300, 2))
+    x[7, 150:] += 30
+    nodes = [f"node {n}" for n in range(120)]
+    nodes[3] = "<script>document.title='owned'</script>"
+    times = np.datetime64("2024-05-01", "s") + np.arange(300) * np.timedelta64(600, "s")
+    np.savez(folder / "f.npz", X=x, nodes=nodes, times=times.astype(np.int64), features=["temp [°C]", "=cmd()"])
+    assert main(["fleet", str(folder / "f.npz"), "-k", "2", "--out", str(folder)]) == 0
+    return folder / "report.html"
+
+
+def painted(driver, selector):
+    """How many different colours a canvas shows."""
+    return driver.execute_script(
+        "const c = document.querySelector(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "return new Set(new Uint32Array(d.buffer)).size", selector)  # fmt: skip
+
+
+def test_one_stream(driver, tmp_path):
+    assert main(["run", "s2", "--out", str(tmp_path)]) == 0
+    browser.open_report(driver, tmp_path / "report.html")
+    assert driver.title == "s2 · icvi" and not browser.errors(driver)
+    assert painted(driver, "#curves canvas") > 10 and painted(driver, "#scatter") > 10
+    assert int(driver.execute_script("return document.querySelector('#curves canvas').dataset.alarms")) > 5
+    assert "distress" in driver.find_element("id", "story").text
+    assert "small" in driver.find_element("id", "meanings").text
+    assert not driver.find_element("id", "fleet").is_displayed()
+
+
+def test_zooming_by_dragging_and_back(driver, tmp_path):
+    from selenium.webdriver import ActionChains
+
+    assert main(["run", "s3", "-k", "3", "--out", str(tmp_path)]) == 0
+    browser.open_report(driver, tmp_path / "report.html")
+    canvas = driver.find_element("css selector", "#curves canvas")
+    ActionChains(driver).move_to_element_with_offset(canvas, -100, 0).click_and_hold().move_by_offset(
+        150, 0
+    ).release().perform()
+    state = driver.execute_script("return icvi.state()")
+    assert 0 < state["from"] < state["to"] < 1999
+    ActionChains(driver).double_click(canvas).perform()
+    assert driver.execute_script("return icvi.state()")["from"] == 0
+    assert not browser.errors(driver)
+
+
+def test_a_fleet_is_clickable_and_names_are_text(driver, fleet_report):
+    from selenium.webdriver import ActionChains
+
+    browser.open_report(driver, fleet_report)
+    assert driver.title != "owned" and not browser.errors(driver)
+    assert "node 7 " in driver.find_element("id", "who").text, "the troubled node comes first"
+    assert painted(driver, "#map") > 50
+    chart = driver.find_element("id", "map")
+    began = time.perf_counter()
+    ActionChains(driver).move_to_element(chart).click().perform()
+    assert time.perf_counter() - began < 5
+    assert driver.execute_script("return icvi.state().chosen") > 30
+    assert driver.execute_script("return icvi.click") < 300
+    position = driver.execute_script("return icvi.meta.nodes.findIndex((n) => n.startsWith('<script>'))")
+    driver.execute_script("icvi.select(arguments[0])", position)
+    assert "<script>" in driver.find_element("id", "who").text
+    assert driver.execute_script("return icvi.meta.time.kind") == "date"
+
+
+def test_a_node_beyond_the_hundred_shows_its_curves_alone(driver, fleet_report):
+    browser.open_report(driver, fleet_report)
+    driver.execute_script("icvi.select(110)")
+    shown = [canvas.is_displayed() for canvas in driver.find_elements("css selector", "#curves canvas")]
+    assert shown == [True, True, False, False, False]
+    assert not driver.find_element("id", "scatter").is_displayed()
+    assert not browser.errors(driver)
