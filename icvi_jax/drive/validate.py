@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from icvi_jax.drive.parallel import labelled_lanes, lanes_for, recorded_lanes
 from icvi_jax.drive.steps import scan_steps
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
@@ -20,6 +21,7 @@ def validate(
     centers: Array | None = None,
     active: Array | None = None,
     elapsed: Array | None = None,
+    parallel: bool = False,
 ) -> dict[str, Array]:
     """Index values after every sample of a recorded clustering.
 
@@ -34,6 +36,8 @@ def validate(
     centers : (T, k, p), the centres after each sample; (k, p) if they never move.
     active : (T, k), the slots in use after each sample; all by default.
     elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
+    parallel : cut a long recording into stretches that run side by side; equal up to rounding, and faster from some
+        ten thousand samples on. Short recordings are scanned as they are.
 
     Returns
     -------
@@ -58,8 +62,15 @@ def validate(
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
         slots, k = slots_of(labels, len(X))
+        lanes = lanes_for(panel, len(X), k, X.shape[1]) if parallel else 1
+        if lanes > 1:
+            return labelled_lanes(panel, X, jnp.asarray(slots), elapsed, k, lanes)
         return _labelled(panel, X, jnp.asarray(slots), elapsed, k)
     U, V, A = recorded("validate", X, memberships, centers, active)
+    lanes = lanes_for(panel, *U.shape, X.shape[1]) if parallel else 1
+    if lanes > 1:
+        still = jnp.ndim(centers) == 2  # centres that never move need not be copied for every sample
+        return recorded_lanes(panel, X, U, V[0] if still else V, A, elapsed, lanes)
     start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
     return scan_steps(panel, start, (X, U, V, A, elapsed))[1]
 

@@ -1,0 +1,134 @@
+"""Long recordings without a long scan: time is cut into lanes that run side by side.
+
+The statistics add up, so a stretch of time has a summary that does not depend on what came before. First all lanes run
+from nothing, as a fleet, and leave their summaries; then the summaries are joined one after the other, which gives the
+state in which each lane really starts; then all lanes run again from there, and the indices are read. Twice the work,
+and hundreds of samples a step.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from icvi_jax.panel import Panel
+from icvi_jax.surgery import join
+
+LANES = 1024
+"""At most this many lanes: more do not fit into the cache."""
+
+SHORTEST = 32
+"""Samples a lane has at least, and the fewest lanes that are worth their trouble."""
+
+BUDGET = 2**22
+"""Numbers that the states of all lanes may take together."""
+
+
+def lanes_for(panel: Panel, samples: int, k: int, features: int) -> int:
+    """How many lanes a recording is cut into; 1 where a plain scan is better."""
+    state = jax.eval_shape(lambda: panel.init(k, features))
+    size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(state))
+    lanes = min(LANES, samples // SHORTEST, BUDGET // size)
+    return lanes if lanes >= SHORTEST else 1
+
+
+@partial(jax.jit, static_argnames="lanes")
+def recorded_lanes(panel, X, U, V, A, elapsed, lanes):
+    """Values (T,) of recorded memberships U (T, k), centres V (T, k, p) or (k, p), slots A (T, k) or (k,)."""
+    k, p = U.shape[1], X.shape[1]
+    V, v = (V, None) if V.ndim == 3 else (None, V[:, :, None])
+    A, a = (A, None) if A.ndim == 2 else (None, A[:, None])
+
+    def feed(source, now):
+        x, u, vt, at, gap = now
+        centers = jnp.broadcast_to(v, (k, p, lanes)) if vt is None else vt
+        return source, (x, u, centers, jnp.broadcast_to(a, (k, lanes)) if at is None else at, gap)
+
+    inputs = cut((X, U, V, A, elapsed), lanes)
+    return side_by_side(panel, (), feed, inputs, k, p, lanes, len(X), X.dtype)
+
+
+@partial(jax.jit, static_argnames=("k", "lanes"))
+def labelled_lanes(panel, X, slots, elapsed, k, lanes):
+    """Values (T,) of slots (T,), −1 for noise, with the running means as centres."""
+    X = X - X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]  # running means lose no digits near the data
+    p, T = X.shape[1], len(X)
+
+    def feed(source, now):
+        means, counts = source
+        x, slot, gap = now
+        u = (jnp.arange(k)[:, None] == slot).astype(X.dtype)
+        seen = jnp.all(jnp.isfinite(x), axis=0)
+        counts = counts + (u * seen).astype(counts.dtype)
+        e = jnp.where(seen, x, 0) - means
+        means = means + jnp.where(seen, u / jnp.maximum(counts, 1), 0)[:, None] * e
+        return (means, counts), (x, u, means, counts > 0, gap)
+
+    inputs = cut((X, slots, elapsed), lanes)
+    nothing = jnp.zeros((k, p, lanes), X.dtype), jnp.zeros((k, lanes), jnp.int32)
+    means, counts = jax.lax.scan(lambda source, now: (feed(source, now)[0], None), nothing, inputs)[0]
+
+    def add(before, lane):
+        mean, count = lane
+        total = before[1] + count
+        share = count.astype(X.dtype) / jnp.maximum(total, 1)  # two integers would make a float32
+        return (before[0] + share[:, None] * (mean - before[0]), total), before
+
+    first = jnp.zeros((k, p), X.dtype), jnp.zeros(k, jnp.int32)
+    starts = jax.lax.scan(add, first, lead((means, counts)))[1]
+    return side_by_side(panel, trail(starts), feed, inputs, k, p, lanes, T, X.dtype)
+
+
+def side_by_side(panel, source, feed, inputs, k, features, lanes, samples, dtype):
+    """Values (samples,) by name; `feed(source, inputs_t)` gives what `panel.step` takes, and the next source."""
+    one = jnp.ones(lanes, dtype)
+
+    def summarize(carry, now):
+        state, source, span, alive = carry
+        source, step = feed(source, now)
+        new, _ = panel.step(state, *step)
+        seen = new.statistics["count"].samples > state.statistics["count"].samples
+        gap = one if step[4] is None else step[4]
+        return (new, source, span + jnp.where(seen, gap, 0), alive & (step[3] | ~seen)), None
+
+    def follow(state, lane):
+        summary, span, alive = lane
+        return join(panel, state, summary, jnp.asarray(panel.forgetting, dtype) ** span, alive), state
+
+    def step(carry, now):
+        state, source = carry
+        source, step = feed(source, now)
+        state, values = panel.step(state, *step)
+        return (state, source), values
+
+    nothing = panel.init(k, features, streams=(lanes,), dtype=dtype)
+    start = nothing, source, 0 * one, jnp.ones((k, lanes), bool)
+    summaries, _, spans, alive = jax.lax.scan(summarize, start, inputs)[0]
+    states = jax.lax.scan(follow, panel.init(k, features, dtype=dtype), lead((summaries, spans, alive)))[1]
+    values = jax.lax.scan(step, (trail(states), source), inputs)[1]
+    return jax.tree.map(lambda a: jnp.reshape(jnp.moveaxis(a, 1, 0), (-1,))[:samples], values)
+
+
+def cut(arrays, lanes):
+    """Arrays (T, …) as (T / lanes, …, lanes): consecutive times are in one lane; the end is filled with NaN or 0."""
+
+    def one(a):
+        length = -(-a.shape[0] // lanes)
+        fill = jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0
+        a = jnp.pad(a, [(0, lanes * length - a.shape[0]), *[(0, 0)] * (a.ndim - 1)], constant_values=fill)
+        return jnp.moveaxis(jnp.reshape(a, (lanes, length, *a.shape[1:])), 0, -1)
+
+    return jax.tree.map(one, arrays)
+
+
+def lead(tree):
+    """The lanes' axis first."""
+    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), tree)
+
+
+def trail(tree):
+    """The lanes' axis last."""
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), tree)

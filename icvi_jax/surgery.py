@@ -1,0 +1,148 @@
+"""Surgery: pure functions that change what a panel has seen: forget a sample, merge two clusters, join two shards."""
+
+from __future__ import annotations
+
+from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, namespace, usable
+from icvi_jax.panel import Panel, PanelState, weights
+from icvi_jax.spec import whole
+from icvi_jax.statistics import Step
+from icvi_jax.types import Array, Prototypes
+
+
+def read(panel: Panel, state: PanelState) -> dict[str, Array]:
+    """The index values of a panel's state as it stands, by name.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> state, centers = panel.init(k=2, features=1, xp=np), np.array([[0.5], [4.5]])
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1), (9.0, 1)]:
+    ...     state, _ = panel.step(state, np.array([x]), np.eye(2)[label], centers)
+    >>> state = icvi.remove(panel, state, np.array([9.0]), np.eye(2)[1])
+    >>> float(icvi.read(panel, state)["xb"])
+    0.015625
+    """
+    xp = namespace(state.anchor)
+    return panel.values(state.statistics, state.prototypes, xp.ones_like(state.anchor[0, ...], dtype=xp.bool))
+
+
+def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: Array = 0.0) -> PanelState:
+    """Forget a sample again, as if it had never come.
+
+    Exact up to rounding; what rounding makes of a spread below zero is 0. Centres stay where they are: the next step
+    says where they have gone. Two things cannot be undone: the reach of a lone cluster, which stands in for the
+    separation while k = 1, and the fading that the sample's own step brought, so that with forgetting the samples
+    before it stay one step older.
+
+    Parameters
+    ----------
+    panel, state : the panel and its state.
+    x : (p, *streams), the sample. Not finite: nothing changes.
+    u : (k, *streams), its memberships as they were.
+    age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
+        λ^age of its weight left. Without forgetting it plays no part.
+    """
+    xp = namespace(state.anchor)
+    x, u = (xp.asarray(a, dtype=state.anchor.dtype) for a in (x, u))
+    seen = usable(x) & usable(u)
+    left = cast(panel.forgetting, x) ** cast(age, x)
+    left = xp.where(seen, left, xp.zeros_like(x[0, ...]))
+    u = xp.where(seen & state.prototypes.active, u, xp.zeros_like(u))
+    place = panel.seen_by(xp.where(seen, x - state.anchor, xp.zeros_like(x)))
+    w = left * weights(u, cast(panel.fuzzifier, u))
+    step = Step(place, u, w, left, seen, state.prototypes)
+    return state._replace(statistics={part.name: part.remove(state.statistics, step) for part in panel.statistics})
+
+
+def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None = None) -> PanelState:
+    """Merge cluster `j` into cluster `i`: slot i has the members of both, slot j is free.
+
+    Members keep the weights they had, u_i^m and u_j^m each; for crisp clusters the result is that of one cluster from
+    the start. Memberships of past samples, which `PartitionCoefficient` and `PartitionEntropy` read, stay as they were.
+
+    Parameters
+    ----------
+    panel, state : the panel and its state.
+    i, j : two different slots.
+    center : (p, *streams), the centre of the merged cluster, in the units of the samples. None: the mean of the two
+        centres, weighted with their masses where an index has them, or else the plain mean of those in use.
+    """
+    xp = namespace(state.anchor)
+    old = state.prototypes
+    k = old.active.shape[0]
+    for field, slot in (("i", i), ("j", j)):
+        whole("merge", field, slot, 0)
+        if slot >= k:
+            raise ValueError(f"merge({field}={slot}): the slots are 0 … {k - 1}")
+    if i == j:
+        raise ValueError(f"merge(i={i}, j={j}): needs two different slots")
+    if center is None:
+        place = _between(state, i, j)
+    else:
+        place = xp.asarray(center, dtype=state.anchor.dtype) - state.anchor
+    either = old.active[i, ...] | old.active[j, ...]
+    place = xp.where(either, place, xp.zeros_like(place))
+    rows = [old.centers[s, ...] for s in range(k)]
+    flags = [old.active[s, ...] for s in range(k)]
+    rows[i], rows[j] = place, xp.zeros_like(place)
+    flags[i], flags[j] = either, xp.zeros_like(either)
+    merged = {part.name: part.merge(state.statistics, i, j) for part in panel.statistics}
+    statistics = {name: state.statistics[name] if new is None else new for name, new in merged.items()}
+    return state._replace(prototypes=Prototypes(xp.stack(rows), xp.stack(flags)), statistics=statistics)
+
+
+def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:
+    """Join two shards that watched the same clusters into the state of one that saw both.
+
+    Parameters
+    ----------
+    panel : the panel of both.
+    earlier, later : their states. Without forgetting the order plays no part, but for the centres, which are those of
+        `later`. A slot that `later` does not use is forgotten; one that was freed and used again within `later` must
+        not be in use in `earlier`.
+    elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
+    """
+    xp = namespace(earlier.anchor)
+    count = later.statistics["count"].samples
+    span = xp.astype(count, earlier.anchor.dtype) if elapsed is None else cast(elapsed, earlier.anchor)
+    alive = later.prototypes.active | (count == 0)
+    return join(panel, earlier, later, cast(panel.forgetting, earlier.anchor) ** span, alive)
+
+
+def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, alive: Array) -> PanelState:
+    """`combine` where `earlier` has faded by `fade` (*streams) and keeps only the slots `alive` (k, *streams)."""
+    xp = namespace(earlier.anchor)
+    empty = later.statistics["count"].samples == 0
+    anchor = xp.where(earlier.statistics["count"].samples == 0, later.anchor, earlier.anchor)
+    past, present = (
+        {part.name: part.shift(state.statistics[part.name], by) for part in panel.statistics}
+        for state, by in ((s, panel.seen_by(s.anchor - anchor)) for s in (earlier, later))
+    )
+    past = {part.name: part.fade(past[part.name], fade, alive) for part in panel.statistics}
+    old, new = (
+        xp.where(state.prototypes.active[:, None, ...], state.prototypes.centers + (state.anchor - anchor), 0 * anchor)
+        for state in (earlier, later)
+    )
+    prototypes = Prototypes(
+        xp.where(empty, old, new), xp.where(empty, earlier.prototypes.active, later.prototypes.active)
+    )
+    room = COUNT_LIMIT - earlier.missing
+    missing = earlier.missing + xp.where(later.missing < room, later.missing, room)
+    statistics = {part.name: part.combine(past, present) for part in panel.statistics}
+    return PanelState(anchor, missing, prototypes, statistics)
+
+
+def _between(state, i, j):
+    """The mean of two centres (p, *streams), about the anchor."""
+    xp = namespace(state.anchor)
+    centers, active = state.prototypes
+    use = [xp.astype(active[s, ...], centers.dtype) for s in (i, j)]
+    if "dispersion" in state.statistics:
+        mass = state.statistics["dispersion"].mass
+        some = mass[i, ...] + mass[j, ...] > 0
+        use = [xp.where(some, mass[s, ...], a) for s, a in zip((i, j), use)]
+    total = use[0] + use[1]
+    share = use[1] / xp.where(total > 0, total, xp.ones_like(total))
+    first = xp.where(use[0] > 0, centers[i, ...], centers[j, ...])  # the centre of a free slot means nothing
+    return first + share * (centers[j, ...] - first)
