@@ -5,51 +5,40 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer
-from icvi_jax.kernels import eigen, ellipsoid
-from icvi_jax.kernels.arrays import (
-    COUNT_LIMIT,
-    advance,
-    cast,
-    count,
-    far,
-    namespace,
-    position,
-    slots,
-    smallest,
-    squares,
-)
+from icvi_jax.kernels import ellipsoid, tracker
+from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
 from icvi_jax.spec import is_number, number, one_of, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes
 
 
 class EllipsoidalState(NamedTuple):
-    """All that online ellipsoidal clustering remembers; q = p (p + 1)/2.
+    """All that online ellipsoidal clustering remembers.
 
     Slots that no cluster has taken yet hold the mass, squared mass and number of members a new cluster starts with.
 
     Attributes
     ----------
     centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
-    factors : (K, q, *streams), covariances as in `icvi_jax.kernels.ellipsoid`.
+    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.kernels.ellipsoid`.
     mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
     members : (K, *streams), integer: samples that joined.
     samples : (*streams), integer: samples seen.
-    tracker_mean, tracker_cov : (p, *streams) and (q, *streams), mean and packed covariance of the recent past; of all
-        samples before there is a cluster.
+    tracker_mean, tracker_cov : (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
+        past; of all samples before there is a cluster.
     ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
     recent : (p + 1, p, *streams), the last samples; (0, p, *streams) unless new clusters are made of them.
     """
 
     centers: Array
     active: Array
-    factors: Array
+    factors: tuple[Array, ...]
     mass: Array
     mass2: Array
     members: Array
     samples: Array
     tracker_mean: Array
-    tracker_cov: Array
+    tracker_cov: tuple[Array, ...]
     ages: Array
     recent: Array
 
@@ -57,7 +46,7 @@ class EllipsoidalState(NamedTuple):
     def covariances(self) -> Array:
         """Covariances (K, p, p, *streams); identity in slots without a cluster."""
         xp, p = namespace(self.centers), self.centers.shape[1]
-        S = ellipsoid.compose(self.factors, p)
+        S = ellipsoid.compose(self.factors)
         entry = [[S[min(i, j)][:, abs(i - j), ...] for j in range(p)] for i in range(p)]
         return xp.stack([xp.stack(row, axis=1) for row in entry], axis=1)
 
@@ -89,7 +78,7 @@ class OnlineEllipsoidal(Clusterer):
     fuzzifier : m > 1 of the memberships.
     c : how many standard deviations of the wider of the two a new cluster must be apart.
     trigger : "consecutive": p + 1 anomalies in a row. "window": p + 1 among the last `stabilization` samples.
-    seed : what a new cluster is made of. "tracker": the tracker. "buffer": mean and covariance of the last p + 1 samples.
+    seed : what a new cluster is made of. "tracker": the tracker. "buffer": the last p + 1 samples.
     warmup : "exact" sends the first p + 1 samples through the statistics as members of slot 0; "paper" starts
         evaluation with zero dispersion and a mass of p + 1.
 
@@ -149,17 +138,17 @@ class OnlineEllipsoidal(Clusterer):
     def init(self, features, streams, xp, dtype):
         K, p = self.capacity, features
         start = xp.full((K, *streams), p + 1, dtype=dtype)
-        factors = xp.zeros((K, ellipsoid.packed(p), *streams), dtype=dtype)
+        lengths = range(p, 0, -1)
         return EllipsoidalState(
             centers=xp.zeros((K, p, *streams), dtype=dtype),
             active=xp.zeros((K, *streams), dtype=xp.bool),
-            factors=factors + ellipsoid.identity(p, factors),
+            factors=ellipsoid.raised([xp.zeros((K, n, *streams), dtype=dtype) for n in lengths], 0 * start + 1),
             mass=start,
             mass2=start,
             members=xp.full((K, *streams), p + 1, dtype=xp.int32),
             samples=xp.zeros(streams, dtype=xp.int32),
             tracker_mean=xp.zeros((p, *streams), dtype=dtype),
-            tracker_cov=xp.zeros((ellipsoid.packed(p), *streams), dtype=dtype),
+            tracker_cov=tuple(xp.zeros((1, n, *streams), dtype=dtype) for n in lengths),
             ages=xp.full((p + 1, *streams), COUNT_LIMIT, dtype=xp.int32),
             recent=xp.zeros((p + 1 if self.seed == "buffer" else 0, p, *streams), dtype=dtype),
         )
@@ -180,23 +169,32 @@ class OnlineEllipsoidal(Clusterer):
         member = exists & ((F <= quantile(self.outlier, p)) | young)
         anomaly = live & ~xp.any(exists & ((F <= quantile(self.effective, p)) | young), axis=0)
 
-        new = self._track(_share(state, d, triples, u, member), x, first, seen)
-        ages = _age(new.ages, anomaly, xp.any(young, axis=0), seen)
-        span = p + 1 if self.trigger == "consecutive" else stabilization
-        wanted = anomaly & (ages[-1, ...] < span) & _apart(new, exists, cast(self.c, x))
+        new = _share(state, d, triples, u, member)
+        lam = cast(self.forgetting, x)
+        mean, cov = tracker.follow(state.tracker_mean, state.tracker_cov, x, state.samples, lam, seen)
+        ages = tracker.remember(state.ages, anomaly, xp.any(young, axis=0), seen)
+        recent = state.recent
+        if self.seed == "buffer":
+            recent = xp.where(seen, xp.concat([recent[1:, ...], x[None, ...]], axis=0), recent)
+
+        # p + 1 anomalies in a row are p + 1 among the last p + 1.
+        due = anomaly & (ages[-1, ...] < (p + 1 if self.trigger == "consecutive" else stabilization))
+        wanted = tracker.apart(mean, cov, new.centers, new.factors, exists, cast(self.c, x), due)
         taken = count(state.active)
         birth = wanted & (taken < self.capacity)
         slot = slots(exists, self.capacity) == xp.where(first, xp.zeros_like(taken), taken)
 
-        mean, factors, tracker_cov = self._seed(new, first, found)
-        placed = slot & (birth | first)
+        center, factors, cov = self._seed(mean, cov, recent, first, found)
+        placed, made = slot & (birth | first), slot & (birth | found)
         new = new._replace(
-            centers=xp.where(placed[:, None, ...], mean, new.centers),
+            centers=xp.where(placed[:, None, ...], center, new.centers),
             active=state.active | placed,
-            factors=xp.where((slot & (birth | found))[:, None, ...], factors, new.factors),
+            factors=tuple(xp.where(made[:, None, ...], G, old) for G, old in zip(factors, new.factors)),
             samples=advance(state.samples, seen),
-            tracker_cov=tracker_cov,
+            tracker_mean=mean,
+            tracker_cov=cov,
             ages=xp.where(birth, xp.full_like(ages, COUNT_LIMIT), ages),
+            recent=recent,
         )
         ready = new.samples > p + 1
         nearest = exists & smallest(xp.where(exists, -u, xp.ones_like(u)))
@@ -217,42 +215,22 @@ class OnlineEllipsoidal(Clusterer):
         )
         return new, event
 
-    def _track(self, state, x, first, seen):
-        """Move the tracker; before there is a cluster it is the plain mean and covariance of the p + 1 samples."""
-        xp, p = namespace(x), x.shape[0]
-        lam = cast(self.forgetting, x)
-        n = xp.astype(state.samples, x.dtype)
-        size = xp.minimum(xp.maximum(n, xp.ones_like(n)), 3 / (1 - lam))
-        one, zero = xp.ones_like(n), xp.zeros_like(n)
-        keep = xp.where(seen, xp.where(first, one, lam * (size - 1) / size), one)
-        gain = xp.where(seen, xp.where(first, n / ((n + 1) * p), lam * lam / size), zero)
-        rate = xp.where(seen, xp.where(first, 1 / (n + 1), 1 - lam), zero)
-        d = x - state.tracker_mean
-        recent = state.recent
-        if self.seed == "buffer":
-            recent = xp.where(seen, xp.concat([recent[1:, ...], x[None, ...]], axis=0), recent)
-        return state._replace(
-            tracker_mean=state.tracker_mean + rate * d,
-            tracker_cov=keep * state.tracker_cov + gain * ellipsoid.outer(d[None, ...])[0, ...],
-            recent=recent,
-        )
+    def _seed(self, mean, cov, recent, first, found):
+        """Centre (p, *streams) and factors of a new cluster, and the tracker's covariance.
 
-    def _seed(self, state, first, found):
-        """Mean (p, *streams) and factors (1, q, *streams) of a cluster to be made, and the tracker's covariance."""
-        xp, p = namespace(found), state.tracker_mean.shape[0]
-        mean, T = state.tracker_mean, state.tracker_cov[None, ...]
-        lam, eye = cast(self.forgetting, mean), ellipsoid.identity(p, T)
-        extra = ellipsoid.ridge(T, p)
+        When the first cluster is found, it and the tracker are the p + 1 samples, with a ridge.
+        """
+        xp, lam = namespace(mean), cast(self.forgetting, mean)
+        extra = ellipsoid.ridge(cov)
         if self.seed == "tracker":
-            scale = xp.where(found, xp.ones_like(extra), (3 + lam) / (lam * lam))
             floor = xp.where(found, extra, xp.full_like(extra, 1e-9))
-            S = scale[:, None, ...] * T
+            scale = xp.where(found, xp.ones_like(extra), (3 + lam) / (lam * lam))
+            S = tuple(scale[:, None, ...] * c for c in cov)
         else:
-            S, center = ellipsoid.covariance(state.recent)
-            mean, floor = xp.where(first, mean, center), ellipsoid.ridge(S, p)
-        factors = ellipsoid.factor(ellipsoid.columns(S + floor[:, None, ...] * eye, p), floor)
-        T = T + xp.where(found, extra, xp.zeros_like(extra))[:, None, ...] * eye
-        return mean, factors, T[0, ...]
+            center, S = ellipsoid.covariance(recent)
+            mean, floor = xp.where(first, mean, center), ellipsoid.ridge(S)
+        factors = ellipsoid.factor(ellipsoid.raised(S, floor), floor)
+        return mean, factors, ellipsoid.raised(cov, xp.where(found, extra, xp.zeros_like(extra)))
 
 
 def _share(state, d, triples, u, member):
@@ -270,21 +248,3 @@ def _share(state, d, triples, u, member):
         mass2=state.mass2 + w * w,
         members=advance(state.members, member),
     )
-
-
-def _age(ages, anomaly, young, seen):
-    """The ages of the last anomalies after one more sample; forgotten while a cluster is young."""
-    xp = namespace(ages)
-    ages = advance(ages, seen)
-    ages = xp.where(anomaly, xp.concat([xp.zeros_like(ages[:1, ...]), ages[:-1, ...]], axis=0), ages)
-    return xp.where(young, xp.full_like(ages, COUNT_LIMIT), ages)
-
-
-def _apart(state, exists, c):
-    """Whether the tracker is apart from every cluster, by the wider of the two."""
-    xp, p = namespace(c), state.tracker_mean.shape[0]
-    reach = squares(state.tracker_mean - state.centers, 1) / (c * c * p)
-    clear = ~exists | eigen.at_most(ellipsoid.compose(state.factors, p), reach)
-    nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
-    tracker = ellipsoid.columns(state.tracker_cov[None, ...], p)
-    return xp.all(clear, axis=0) & eigen.at_most(tracker, nearest[None, ...])[0, ...]

@@ -1,12 +1,13 @@
 r"""Ellipsoids carried as factors: covariances that a rank-one update can never make indefinite.
 
 A covariance is held as :math:`S = G D^{−1} Gᵀ` with a lower triangular G and its diagonal D, all positive: what
-elimination leaves of S. One array `(k, p (p + 1)/2, *streams)` has the columns of G one after the other, each led by
-its diagonal element. In exact arithmetic this is the same as carrying :math:`P = S^{−1}`. In single precision it is
+elimination leaves of S. In exact arithmetic this is the same as carrying :math:`P = S^{−1}`. In single precision it is
 not: the recursion for P subtracts, and turns indefinite; here everything that is added to D is positive.
 
-Symmetric matrices that are not factored come in the same columns. Nothing calls a linear algebra library: each loop
-runs over p and does all clusters and all streams at once.
+Triangular and symmetric matrices come as a tuple of the columns of the lower triangle, p arrays
+`(k, p − j, *streams)`, each led by its diagonal element; `packed` ones have the columns one after the other in one
+array. Columns of their own are the faster form: to join them, XLA compiles a loop that no longer uses vectors. Nothing
+calls a linear algebra library: each loop runs over p and does all clusters and all streams at once.
 """
 
 from __future__ import annotations
@@ -32,28 +33,46 @@ def identity(p, like):
     return xp.reshape(xp.asarray(ones, dtype=like.dtype), (1, packed(p)) + (1,) * (like.ndim - 2))
 
 
+def squared(d):
+    """The columns of d dᵀ, for d (k, p, *streams)."""
+    return tuple(d[:, j:, ...] * d[:, j : j + 1, ...] for j in range(d.shape[1]))
+
+
 def outer(d):
     """d dᵀ, packed, for d (k, p, *streams)."""
-    return namespace(d).concat([d[:, j:, ...] * d[:, j : j + 1, ...] for j in range(d.shape[1])], axis=1)
+    return namespace(d).concat(squared(d), axis=1)
 
 
-def substitute(A, d):
+def along(column, lead, rest):
+    """The number `lead` in the diagonal element and `rest` in the others, to broadcast against a column."""
+    xp = namespace(column)
+    values = [lead] + [rest] * (column.shape[1] - 1)
+    return xp.reshape(xp.asarray(values, dtype=column.dtype), (1, -1) + (1,) * (column.ndim - 2))
+
+
+def raised(S, by):
+    """The columns of S + by I, for by (k, *streams)."""
+    return tuple(c + by[:, None, ...] * along(c, 1.0, 0.0) for c in S)
+
+
+def substitute(G, d):
     r"""Forward substitution :math:`G y = d`, with what is left of d after each column.
 
     .. math:: y_j = z_j / D_j, \quad r_j = r_{j−1} − y_j G_j, \quad z_j = (r_{j−1})_j, \quad r_{−1} = d
 
     Returns
     -------
-    p triples of z_j and y_j (k, *streams), and the rest r_j (k, p − j − 1, *streams); None at last.
+    p triples of z_j and y_j (k, *streams), and r_j (k, p − j, *streams), which is 0 in its first element.
     """
     xp = namespace(d)
     most, limit = reach(d.dtype, xp), far(d.dtype, xp)
     r, triples = d, []
-    for G in columns(A, d.shape[1]):
+    for c in G:
         z = xp.clip(r[:, 0, ...], -most, most)
-        y = z / xp.maximum(G[:, 0, ...], z * z / limit)  # whatever the sample was, neither y nor y z can overflow
-        triples.append((z, y, r[:, 1:, ...] - y[:, None, ...] * G[:, 1:, ...] if G.shape[1] > 1 else None))
-        r = triples[-1][2]
+        y = z / xp.maximum(c[:, 0, ...], z * z / limit)  # whatever the sample was, neither y nor y z can overflow
+        r = r - y[:, None, ...] * c
+        triples.append((z, y, r))
+        r = r[:, 1:, ...]
     return triples
 
 
@@ -77,77 +96,72 @@ def rates(a, b, w):
     return 1 - beta * (1 + b / (a * a)), beta
 
 
-def absorb(A, triples, alpha, beta):
+def absorb(G, triples, alpha, beta):
     r"""The factors of :math:`α S + β d dᵀ`, from the `substitute` of d.
 
     Column by column (Gill, Golub, Murray and Saunders 1974), with β starting as given:
 
-    .. math:: ρ = α + β y_j z_j, \quad D'_j = ρ D_j, \quad G'_j = ρ G_j + β z_j r_j, \quad β ← β α / ρ.
+    .. math:: ρ = α + β y_j z_j, \quad G'_j = ρ G_j + β z_j r_j, \quad β ← β α / ρ.
 
     With α = 1 and β = 0 nothing changes, to the last bit.
     """
     new = []
-    for G, (z, y, r) in zip(columns(A, len(triples)), triples):
+    for c, (z, y, r) in zip(G, triples):
         gain = beta * z
         rho = alpha + gain * y
-        new.append(rho[:, None, ...] * G[:, :1, ...])
-        if r is not None:
-            new.append(rho[:, None, ...] * G[:, 1:, ...] + gain[:, None, ...] * r)
-            beta = beta * (alpha / rho)
-    return namespace(A).concat(new, axis=1)
+        new.append(rho[:, None, ...] * c + gain[:, None, ...] * r)
+        beta = beta * (alpha / rho)
+    return tuple(new)
 
 
-def compose(A, p):
-    r"""The columns of the matrix :math:`S = G D^{−1} Gᵀ`."""
-    parts = columns(A, p)
-    units = [G[:, 1:, ...] / G[:, :1, ...] for G in parts[:-1]]
+def compose(G):
+    r"""The columns of :math:`S = G D^{−1} Gᵀ`."""
+    units = [c / c[:, :1, ...] for c in G[:-1]]
     S = []
-    for r, column in enumerate(parts):
-        for j, (G, unit) in enumerate(zip(parts[:r], units)):
-            column = column + unit[:, r - j - 1 : r - j, ...] * G[:, r - j :, ...]
+    for r, column in enumerate(G):
+        for j, unit in enumerate(units[:r]):
+            column = column + unit[:, r - j : r - j + 1, ...] * G[j][:, r - j :, ...]
         S.append(column)
-    return S
+    return tuple(S)
 
 
 def factor(S, floor):
-    r"""Packed factors of a symmetric matrix given by its columns.
+    r"""The factors G of a symmetric matrix.
 
     Every exact pivot is at least the smallest eigenvalue of S, so a matrix with a ridge loses nothing by the floor, and
     rounding cannot make it indefinite.
 
     Parameters
     ----------
-    S : p arrays (k, p − j, *streams).
+    S : columns.
     floor : (k, *streams), the least that a pivot can be in exact arithmetic.
     """
     xp = namespace(floor)
     rounding = 4 * float(xp.finfo(floor.dtype).eps)
-    roots, parts = [], []
+    G, roots = [], []
     for r, c in enumerate(S):
         least = xp.maximum(floor, rounding * c[:, 0, ...])[:, None, ...]
         for j, root in enumerate(roots):
-            c = c - root[:, r - j - 1 : r - j, ...] * root[:, r - j - 1 :, ...]
-        D = xp.maximum(c[:, :1, ...], least)
-        parts.append(D)
-        if r + 1 < len(S):
-            parts.append(c[:, 1:, ...])
-            roots.append(c[:, 1:, ...] / xp.sqrt(D))
-    return xp.concat(parts, axis=1)
+            c = c - root[:, r - j : r - j + 1, ...] * root[:, r - j :, ...]
+        c = xp.maximum(c, least * along(c, 1.0, 0.0) + along(c, 0.0, -far(c.dtype, xp)))
+        G.append(c)
+        roots.append(c / xp.sqrt(c[:, :1, ...]))
+    return tuple(G)
 
 
 def covariance(rows):
-    """Covariance (ddof = 1), packed, and mean of the samples `rows` (n, p, *streams), with a leading axis of 1."""
+    """Mean (p, *streams) and the columns of the covariance (ddof = 1) of the samples `rows` (n, p, *streams)."""
     xp = namespace(rows)
     n, p = rows.shape[0], rows.shape[1]
     mean = xp.mean(rows, axis=0)
     e = rows - mean
-    parts = [xp.sum(e[:, j:, ...] * e[:, j : j + 1, ...], axis=0) for j in range(p)]
-    return xp.concat(parts, axis=0)[None, ...] / (n - 1), mean
+    return mean, tuple(xp.sum(c, axis=0)[None, ...] / (n - 1) for c in squared(e))
 
 
-def ridge(S, p):
+def ridge(S):
     """What makes a covariance safe to invert, to be put on the diagonal:      1e-6 trace/p + 1e-12."""
-    return 1e-6 / p * sum(c[:, 0, ...] for c in columns(S, p)) + 1e-12
+    xp = namespace(S[0])
+    return 1e-6 * xp.mean(xp.stack([c[:, 0, ...] for c in S]), axis=0) + 1e-12
 
 
 def fuzzy(F, active, m):
