@@ -25,6 +25,13 @@ class Sample(NamedTuple):
     x: tuple[float, ...]
 
 
+class Form(NamedTuple):
+    """What a feed looks like: names of the features, and of all fields of a CSV line (none where lines are JSON)."""
+
+    features: tuple[str, ...]
+    header: tuple[str, ...]
+
+
 def lines_of(descriptor: int) -> Iterator[list[str]]:
     """Read all complete lines that are there, waiting only when there is none; ends with the input."""
     rest = b""
@@ -50,7 +57,7 @@ class Reader:
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE):
         self.features = tuple(columns)
         self.time, self.node = time, node or NODE
-        self.header: list[str] | None = None
+        self.header: tuple[str, ...] = ()
         self.json = False
         self.count = 0
 
@@ -60,7 +67,7 @@ class Reader:
         text = line.strip().lstrip("\ufeff")
         if not text:
             return None
-        if self.header is None and (self.json or text.startswith("{")):
+        if text.startswith("{") or (self.json and not self.header):
             self.json = True
             try:
                 record = json.loads(text)
@@ -69,17 +76,30 @@ class Reader:
             if not isinstance(record, dict):
                 raise ValueError("not a JSON object")
         else:
-            fields = next(csv.reader([text]))
-            if self.header is None:
-                self._take_header([field.strip() for field in fields])
+            fields = tuple(field.strip() for field in next(csv.reader([text])))
+            if not self.header:
+                self._take_header(fields)
+            if fields == self.header:  # also in the middle: whoever writes the lines was started again
                 return None
             if len(fields) != len(self.header):
                 raise ValueError(f"{len(fields)} fields where the header has {len(self.header)}")
             record = dict(zip(self.header, fields))
         return self._sample(record, default_node)
 
-    def _take_header(self, names: list[str]) -> None:
+    @property
+    def form(self) -> Form | None:
+        """What is known of the feed, once there was a sample."""
+        return Form(self.features, self.header) if self.features else None
+
+    def go_on(self, form: Form) -> None:
+        """Go on with a feed that was read before."""
+        self.features, self.header, self.json = form.features, form.header, not form.header
+
+    def _take_header(self, names: tuple[str, ...]) -> None:
         """Take the first CSV line as the names."""
+        absent = next((name for name in self.features if name not in names), None)
+        if absent is not None:
+            raise ValueError(f"neither JSON nor a header with {absent!r}")
         if any(_number(name) is not None for name in names):
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
         if len(set(names)) < len(names):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from icvi_jax.cli.feed import Sample
+from icvi_jax.cli.feed import Form, Sample
 
 
 class Journal:
@@ -23,10 +23,10 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self.file: int | None = None
 
-    def replay(self, after: int) -> tuple[list[tuple[int, list[Sample]]], int]:
-        """The batches with a number above `after`, in order, and the last one whose alarms were printed."""
+    def replay(self, after: int) -> tuple[list[tuple[int, list[Sample]]], int, Form | None]:
+        """The batches above number `after` in order, the last one whose alarms were printed, and the form of lines."""
         batches: dict[int, list[Sample]] = {}
-        printed = after
+        printed, form = after, None
         for path in self.folder.glob("journal-*.jsonl"):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
@@ -35,19 +35,27 @@ class Journal:
                     continue  # the line a kill cut short: its samples were never acknowledged
                 if "printed" in entry:
                     printed = max(printed, entry["printed"])
+                elif "form" in entry:
+                    form = Form(*map(tuple, entry["form"]))
                 elif entry["batch"] > after:
                     batches[entry["batch"]] = [Sample(node, time, tuple(x)) for node, time, x in entry["samples"]]
-        return sorted(batches.items()), printed
+        return sorted(batches.items()), printed, form
 
-    def begin(self, number: int) -> None:
+    def begin(self, number: int, form: Form | None) -> None:
         """Start the journal that follows checkpoint `number`, and remove those before it."""
         if self.file is not None:
             os.close(self.file)
         path = self.folder / f"journal-{number:012d}.jsonl"
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if form:
+            self.note_form(form)
         for other in self.folder.glob("journal-*.jsonl"):
             if other.name < path.name:
                 other.unlink()
+
+    def note_form(self, form: Form) -> None:
+        """Note what the values of samples are called, before the first of them."""
+        self._append({"form": [list(names) for names in form]})
 
     def write(self, number: int, samples: Sequence[Sample]) -> None:
         """Note a batch before it is computed."""

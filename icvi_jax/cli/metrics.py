@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -45,14 +46,23 @@ class Metrics:
         yield worst
 
 
-def serve(watcher: Watcher, port: int, address: str, worst: int) -> object:
-    """Start the server; gives something with `shutdown`."""
+@contextmanager
+def serving(watcher: Watcher, port: int | None, address: str, worst: int) -> Iterator[int | None]:
+    """Serve metrics while the block runs, and give the port; nothing where `port` is None."""
+    if port is None:
+        yield None
+        return
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Metrics(watcher, worst))
     try:
-        server, _ = start_http_server(port, addr=address, registry=registry)
+        server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:
         raise ValueError(f"--prometheus {port}: cannot listen on {address} ({error.strerror})") from None
-    return server
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from icvi_jax.cli import one_line
 from icvi_jax.cli.feed import Reader, Sample, lines_of
+from icvi_jax.cli.metrics import serving
+from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
+from icvi_jax.cli.watcher import Watcher
 
 
 def watch_command(
@@ -21,42 +24,33 @@ def watch_command(
     model: Model,
 ) -> int:
     """Watch until the input ends or somebody ends it."""
-    from icvi_jax.cli.model import pipeline_of
-    from icvi_jax.cli.watcher import Watcher
-
     if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
         raise ValueError(f"--checkpoint {checkpoint}: wants a folder")
     watcher = Watcher(pipeline_of(model), checkpoint)
     again = watcher.restore()
-    if watcher.features:
-        if reader.features and reader.features != watcher.features:
-            raise ValueError(f"--checkpoint {checkpoint}: was made with the columns {', '.join(watcher.features)}")
-        reader.features = watcher.features
+    if watcher.form:
+        if reader.features and reader.features != watcher.form.features:
+            raise ValueError(f"--checkpoint {checkpoint}: was made with the columns {', '.join(watcher.form.features)}")
+        reader.go_on(watcher.form)
         _say(f"going on after {watcher.samples:,} samples of {len(watcher.rows):,} nodes ({again:,} from the journal)")
-    server = None
-    if prometheus is not None:
-        from icvi_jax.cli.metrics import serve
-
-        server = serve(watcher, prometheus, address, worst)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if mqtt:
-            _from_broker(watcher, reader, mqtt, checkpoint)
-        else:
-            for lines in lines_of(sys.stdin.fileno()):
-                _take(watcher, reader, [(line, "") for line in lines])
+        with serving(watcher, prometheus, address, worst):
+            if mqtt:
+                _from_broker(watcher, reader, mqtt, checkpoint)
+            else:
+                for lines in lines_of(sys.stdin.fileno()):
+                    _take(watcher, reader, [(line, "") for line in lines])
     except KeyboardInterrupt:
-        pass
+        pass  # the usual way to end a watch
     finally:
         watcher.close()
-        if server is not None:
-            server.shutdown()
     heard = f"{watcher.samples:,} samples of {len(watcher.rows):,} nodes"
     _say(f"{heard}, {watcher.alarms:,} alarms, {watcher.bad:,} bad lines")
     return 0
 
 
-def _from_broker(watcher, reader: Reader, mqtt: tuple[str, str], checkpoint: Path | None) -> None:
+def _from_broker(watcher: Watcher, reader: Reader, mqtt: tuple[str, str], checkpoint: Path | None) -> None:
     """Take in what the broker sends; a message without a node is of the node its topic names."""
     from icvi_jax.cli.mqtt import Subscription
 
@@ -74,7 +68,7 @@ def _from_broker(watcher, reader: Reader, mqtt: tuple[str, str], checkpoint: Pat
         subscription.close()
 
 
-def _take(watcher, reader: Reader, lines: list[tuple[str, str]]) -> None:
+def _take(watcher: Watcher, reader: Reader, lines: list[tuple[str, str]]) -> None:
     """Understand lines and hand on the samples; a bad line is said and skipped."""
     samples: list[Sample] = []
     for line, topic in lines:
@@ -87,8 +81,7 @@ def _take(watcher, reader: Reader, lines: list[tuple[str, str]]) -> None:
         if sample is not None:
             samples.append(sample)
     if samples:
-        watcher.features = reader.features
-        watcher.take(samples)
+        watcher.take(samples, reader.form)
 
 
 def _say(text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.cli.feed import Sample
+from icvi_jax.cli.feed import Form, Sample
 from icvi_jax.cli.journal import Journal
 from icvi_jax.drive.live import Live
 from icvi_jax.report.result import CODES
@@ -39,7 +39,7 @@ class Watcher:
         self.journal = Journal(folder) if folder else None
         self.folder = folder
         self.live: Live | None = None
-        self.features: tuple[str, ...] = ()
+        self.form: Form | None = None
         self.origin: dict[str, list[float]] = {}
         self.rows: dict[str, int] = {}
         self.batch, self.samples, self.alarms, self.bad = 0, 0, 0, 0
@@ -53,18 +53,23 @@ class Watcher:
         if any(self.folder.glob("*.icvi")):
             self.live = Live.load(self.folder, self.pipe, keep=KEEP)
             extra = self.live.extra
-            self.batch, self.samples, self.features = extra["batch"], extra["samples"], tuple(extra["features"])
-            self.origin = extra["origin"]
+            self.batch, self.samples, self.origin = extra["batch"], extra["samples"], extra["origin"]
+            self.form = Form(*map(tuple, extra["form"]))
             self.rows = {name: row for row, name in enumerate(self.live.names)}
             self.score, self.standing = np.array(extra["score"]), np.array(extra["standing"], bool)
-        batches, printed = self.journal.replay(self.batch)
+        batches, printed, form = self.journal.replay(self.batch)
+        self.form = form or self.form
         for number, samples in batches:
             self._compute(number, samples, silent=number <= printed)
         self.save()
         return sum(len(samples) for _, samples in batches)
 
-    def take(self, samples: Sequence[Sample]) -> None:
-        """Take in samples; several of one node make several ticks, in their order."""
+    def take(self, samples: Sequence[Sample], form: Form) -> None:
+        """Take in samples of a feed of this form; several of one node make several ticks, in their order."""
+        if self.form is None:
+            self.form = form
+            if self.journal:
+                self.journal.note_form(form)
         waiting = list(samples)
         while waiting:
             batch, later, nodes = [], [], set()
@@ -138,13 +143,13 @@ class Watcher:
                 extra={
                     "batch": self.batch,
                     "samples": self.samples,
-                    "features": list(self.features),
+                    "form": [list(names) for names in self.form],
                     "origin": self.origin,
                     "score": self.score.tolist(),
                     "standing": self.standing.tolist(),
                 },
             )
-        self.journal.begin(self.batch)
+        self.journal.begin(self.batch, self.form)
 
     def close(self) -> None:
         """Write the last checkpoint."""

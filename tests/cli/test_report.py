@@ -37,9 +37,9 @@ def fleet_report(tmp_path_factory):
 
 def painted(driver, selector):
     """How many different colours a canvas shows."""
-    return driver.execute_script(
-        "const c = document.querySelector(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-        "return new Set(new Uint32Array(d.buffer)).size", selector)  # fmt: skip
+    script = """const c = document.querySelector(arguments[0]), g = c.getContext('2d');
+                return new Set(new Uint32Array(g.getImageData(0, 0, c.width, c.height).data.buffer)).size"""
+    return driver.execute_script(script, selector)
 
 
 def test_one_stream(driver, tmp_path):

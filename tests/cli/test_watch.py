@@ -1,0 +1,256 @@
+"""The live watch: bad lines, kills and restarts, a real broker, metrics."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+from icvi_jax.cli.feed import Form, Reader, Sample
+from icvi_jax.cli.journal import Journal
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Model
+from icvi_jax.cli.watcher import Watcher
+
+COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb"]
+PATIENCE = 120
+FORM = Form(("v",), ())
+MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+
+
+def samples(count=260, nodes=("a", "b")):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, len(nodes)))
+    x[150:, 0] += 60
+    return [(node, t, float(x[t, n])) for t in range(count) for n, node in enumerate(nodes)]
+
+
+def lines(items):
+    return "".join(json.dumps({"node": node, "time": t, "v": v}) + "\n" for node, t, v in items)
+
+
+def alarms(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def watched(items, folder=None):
+    out = io.StringIO()
+    watcher = Watcher(pipeline_of(Model(k=2, index=("xb",))), folder, out)
+    watcher.restore()
+    watcher.take([Sample(node, t, (v,)) for node, t, v in items], FORM)
+    return watcher, out
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    watcher, out = watched(samples())
+    found = alarms(out.getvalue())
+    assert found and {alarm["node"] for alarm in found} == {"a"} and found[0]["alarm"] == "spike"
+    return found
+
+
+def test_lines_good_and_bad():
+    reader = Reader()
+    assert reader.read('{"node": "a", "time": "2024-01-01", "v": 1, "w": "2.5", "note": "x"}') == Sample(
+        "a", "2024-01-01", (1, 2.5)
+    )
+    assert np.isnan(reader.read('{"v": null, "w": 1}').x[0]) and reader.read("") is None
+    for bad in (
+        '{"v": 1}',
+        '{"v": "x", "w": 1}',
+        '{"v": 1e99, "w": 1}',
+        "[1]",
+        "{",
+        "1,2",
+        '{"v": true, "w": 1}',
+        "\x00",
+    ):
+        with pytest.raises(ValueError):
+            reader.read(bad)
+    table = Reader(columns=["w"], node="unit")
+    assert table.read("unit,v,w") is None and table.read("n1,1,2") == Sample("n1", None, (2.0,))
+    with pytest.raises(ValueError, match="2 fields where the header has 3"):
+        table.read("n1,1")
+    with pytest.raises(ValueError, match="header"):
+        Reader().read("1,2,3")
+    again = Reader(node="unit")
+    again.go_on(table.form)
+    assert again.read("n1,1,3") == Sample("n1", None, (3.0,)) and again.read("unit,v,w") is None
+    after_garbage = Reader()
+    assert after_garbage.read("garbage") is None and after_garbage.read('{"v": 1}') == Sample("", None, (1.0,))
+
+
+def test_batches_of_any_size_give_the_same_alarms(expected):
+    for size in (1, 7, 1000):
+        out = io.StringIO()
+        watcher = Watcher(pipeline_of(Model(k=2, index=("xb",))), None, out)
+        items = [Sample(node, t, (v,)) for node, t, v in samples()]
+        for start in range(0, len(items), size):
+            watcher.take(items[start : start + size], FORM)
+        assert alarms(out.getvalue()) == expected
+
+
+def test_going_on_from_checkpoint_and_journal_prints_nothing_twice(tmp_path, expected):
+    items = samples()
+    first, out = watched(items[:330], tmp_path)
+    first.save()
+    first.take([Sample(node, t, (v,)) for node, t, v in items[330:400]], FORM)  # in the journal alone, as after a kill
+    again, more = watched(items[400:], tmp_path)
+    assert alarms(out.getvalue()) + alarms(more.getvalue()) == expected
+    assert again.samples == len(items)
+
+
+def test_a_line_cut_short_by_a_kill_is_passed_over(tmp_path):
+    journal = Journal(tmp_path)
+    journal.begin(0, FORM)
+    journal.write(1, [Sample("a", 0, (1.0,))])
+    journal.close()
+    with next(tmp_path.glob("journal-*")).open("a") as file:
+        file.write('{"batch": 2, "sam')
+    assert journal.replay(0) == ([(1, [Sample("a", 0, (1.0,))])], 0, FORM)
+
+
+def test_killed_and_restarted_loses_nothing(tmp_path, expected):
+    items, folder = samples(), tmp_path / "kept"
+    command = [*COMMAND, "--checkpoint", str(folder)]
+    first = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    first.stdin.write(lines(items[:340]))
+    first.stdin.flush()
+
+    def noted():
+        held = "".join(path.read_text() for path in folder.glob("journal-*"))
+        return f'["b", {items[339][1]}, ' in held and '"printed"' in held
+
+    until(noted, "the journal")
+    first.send_signal(signal.SIGKILL)
+    before = first.communicate()[0]
+    second = subprocess.run(
+        command, input="garbage\n" + lines(items[340:]), capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert second.returncode == 0 and "line 1: " in second.stderr and "Traceback" not in second.stderr
+    assert f"{len(items)} samples of 2 nodes" in second.stderr
+    assert alarms(before) + alarms(second.stdout) == expected
+
+
+def test_ctrl_c_ends_cleanly(tmp_path):
+    started = subprocess.Popen([*COMMAND, "--checkpoint", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    started.stdin.write(lines(samples(5)))
+    started.stdin.flush()
+    until(lambda: any('"batch": 5' in path.read_text() for path in tmp_path.glob("journal-*")), "the first samples")
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=PATIENCE)
+    assert started.returncode == 0 and "10 samples of 2 nodes" in said and "Traceback" not in said
+    assert list(tmp_path.glob("*.icvi"))
+
+
+def test_metrics_are_of_the_fleet_and_its_worst_nodes():
+    pytest.importorskip("prometheus_client")
+    from icvi_jax.cli.metrics import serving
+
+    watcher, _ = watched(samples(200, [f"n{i}" for i in range(30)]))
+    with (
+        serving(watcher, 0, "127.0.0.1", worst=3) as port,
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer,
+    ):
+        text = answer.read().decode()
+    assert "icvi_nodes 30.0" in text and "icvi_samples_total 6000.0" in text
+    assert text.count("icvi_worst_score{") == 3 and 'icvi_worst_score{node="n0",rank="1"}' in text
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Broker:
+    """A Mosquitto of our own on loopback that keeps its messages over a restart."""
+
+    def __init__(self, folder):
+        self.port, self.folder = free_port(), folder
+        (folder / "m.conf").write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {folder}/\n"
+            "user root\nmax_queued_messages 0\nautosave_interval 1\n")  # fmt: skip
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen([MOSQUITTO, "-c", str(self.folder / "m.conf")], stderr=subprocess.DEVNULL)
+        until(self.answers, "the broker")
+
+    def answers(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+    def publish(self, items):
+        text = lines(items)
+        subprocess.run(["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-t", "farm/x", "-q", "1", "-l"],
+                       input=text, text=True, check=True, timeout=PATIENCE)  # fmt: skip
+
+
+@pytest.mark.skipif(not (MOSQUITTO and shutil.which("mosquitto_pub")), reason="there is no Mosquitto broker")
+def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(tmp_path, expected):
+    pytest.importorskip("paho.mqtt.client")
+    items, broker, kept = samples(), Broker(tmp_path), tmp_path / "kept"
+    log = (tmp_path / "log").open("w+")
+    command = [*COMMAND, "--mqtt", f"127.0.0.1:{broker.port}", "farm/#", "--checkpoint", str(kept)]
+
+    def start():
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def held(node, t):
+        return any(f'["{node}", {t}, ' in path.read_text() for path in kept.glob("journal-*"))
+
+    def said(text, times=1):
+        return (tmp_path / "log").read_text().count(text) >= times
+
+    watch = start()  # before there is a broker
+    try:
+        until(lambda: said("waiting for it"), "the complaint that there is no broker")
+        broker.start()
+        until(lambda: said("listening"), "the subscription")
+        broker.publish(items[:200])
+        until(lambda: held("b", 99), "the first samples")
+        broker.stop()
+        broker.start()
+        until(lambda: said("listening", 2), "the second subscription")
+        broker.publish(items[200:340])
+        until(lambda: held("b", 169), "the samples after the broker came back")
+        watch.send_signal(signal.SIGKILL)
+        before = watch.communicate()[0]
+        broker.publish(items[340:])  # nobody listens: the broker keeps them
+        watch = start()
+        until(lambda: held("b", 259), "the samples the broker kept")
+        watch.send_signal(signal.SIGINT)
+        after = watch.communicate(timeout=PATIENCE)[0]
+        assert watch.returncode == 0
+    finally:
+        watch.kill()
+        broker.stop()
+        log.close()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+    found = alarms(before) + alarms(after)
+    keys = {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in found}
+    assert keys == {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in expected}
