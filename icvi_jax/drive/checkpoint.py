@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from icvi_jax.drive import container, parts
 from icvi_jax.drive.configuration import describe, difference
+from icvi_jax.drive.fields import fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
 
@@ -100,32 +101,23 @@ def save(
     state, part = parts.own(state)
     if part is not None:
         path = path / parts.folder(part.process, part.processes)
-    fields = _fields(state)
+    fields = fields_of(state)
+    problem = misfit(pipe, fields)
+    if problem:
+        raise ValueError(f"save: this is no state of this pipeline: {problem}")
     p, *streams = fields[".anchor"].shape
     header = {
         "schema": SCHEMA, "features": p, "streams": streams, "dtype": fields[".anchor"].dtype.name,
         "configuration": describe(pipe), "names": None if names is None else list(names),
         "extra": None if extra is None else dict(extra), "room": room, "part": None if part is None else part._asdict(),
     }  # fmt: skip
-    problem = _misfit(pipe, header, fields)
-    if problem:
-        raise ValueError(f"save: this is no state of this pipeline: {problem}")
     arrays = {"state" + name: a for name, a in fields.items()}
     if position is not None:
         arrays["position"] = np.asarray(position, np.int64)
         if arrays["position"].shape not in ((), tuple(streams)):
             raise ValueError(f"save(position=…): needs a number or {tuple(streams)}, got {arrays['position'].shape}")
     content = container.encode(header, arrays)
-    if path.suffix and not path.is_dir():
-        container.write(path, content)
-        return path
-    path.mkdir(parents=True, exist_ok=True)
-    old = numbered(path)
-    file = path / f"{max(old, default=0) + 1:012d}.icvi"
-    container.write(file, content)
-    for number in sorted(old)[: len(old) + 1 - max(keep, 1)]:
-        old[number].unlink(missing_ok=True)
-    return file
+    return _place(path, content, keep)
 
 
 def load(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
@@ -155,17 +147,17 @@ def load_checkpoint(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp
     if not path.is_dir():
         return _load_file(path, pipe, xp)
     if parts.folders(path):
-        return parts.together(path, lambda file: _load_file(file, pipe, np), numbered, CheckpointError, xp)
-    return newest(path, lambda file: _load_file(file, pipe, xp))
+        files = {process: numbered(folder) for process, folder in parts.complete(path, CheckpointError).items()}
+        shared = set(files[0]).intersection(*files.values())
+        whole = {number: tuple(files[process][number] for process in sorted(files)) for number in shared}
+        return newest(path, whole, lambda many: parts.joined(path, [_load_file(file, pipe, np) for file in many], xp))
+    return newest(path, numbered(path), lambda file: _load_file(file, pipe, xp))
 
 
-def newest(path: Path, read, upto: int | None = None) -> Checkpoint:
-    """The newest checkpoint in a folder that `read` finds undamaged, not above the number `upto`."""
-    files = numbered(path)
+def newest(path: Path, files: Mapping[int, object], read: Callable[[object], Checkpoint]) -> Checkpoint:
+    """What `read` makes of the file with the highest number that is not damaged."""
     refused = []
     for number in sorted(files, reverse=True):
-        if upto is not None and number > upto:
-            continue
         try:
             found = read(files[number])
         except DamagedCheckpoint as problem:
@@ -183,51 +175,52 @@ def numbered(path: Path) -> dict[int, Path]:
     return {int(match[1]): file for match, file in found.items() if match}
 
 
+def _place(path, content, keep):
+    """Write a file, or the next one of a folder, and only then remove what is too old."""
+    if path.suffix and not path.is_dir():
+        container.write(path, content)
+        return path
+    path.mkdir(parents=True, exist_ok=True)
+    old = numbered(path)
+    file = path / f"{max(old, default=0) + 1:012d}.icvi"
+    container.write(file, content)
+    for number in sorted(old)[: max(0, len(old) + 1 - max(keep, 1))]:
+        old[number].unlink(missing_ok=True)
+    return file
+
+
 def _load_file(path, pipe, xp):
     try:
         header, arrays = container.decode(path.read_bytes())
+        return _understood(path, header, arrays, pipe, xp)
     except OSError as problem:
         raise CheckpointError(f"{path}: {problem.strerror}") from None
     except container.Damaged as problem:
         raise DamagedCheckpoint(f"{path}: {problem}") from None
-    if header["schema"] > SCHEMA:
-        raise CheckpointError(f"{path}: written by a newer version (layout {header['schema']}, this one reads {SCHEMA})")
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise DamagedCheckpoint(f"{path}: its header makes no sense: {problem!r}") from None
+
+
+def _understood(path, header, arrays, pipe, xp):
+    if header["schema"] != SCHEMA:
+        age = "a newer" if header["schema"] > SCHEMA else "an unknown"
+        raise CheckpointError(f"{path}: from {age} version (layout {header['schema']}, this one reads {SCHEMA})")
     other = difference(header["configuration"], json.loads(json.dumps(describe(pipe))))
     if other:
         raise CheckpointError(f"{path}: of another configuration: {other}")
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
-    problem = _misfit(pipe, header, fields)
-    if problem:
-        raise CheckpointError(f"{path}: {problem}")
-    if xp is not np and header["dtype"] == "float64" and not jax.config.jax_enable_x64:
+    anchor = fields[".anchor"]
+    named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
+    told = header["dtype"], [header["features"], *header["streams"]]
+    problem = misfit(pipe, fields)
+    if problem or told != (anchor.dtype.name, list(anchor.shape)) or not named:
+        raise CheckpointError(f"{path}: {problem or 'its header is of another state'}")
+    if xp is not np and anchor.dtype == np.float64 and not jax.config.jax_enable_x64:
         wanted = "load it with xp=numpy, or jax.config.update('jax_enable_x64', True)"
         raise CheckpointError(f"{path}: holds float64, and JAX would round it to float32: {wanted}")
-    structure = jax.tree.structure(_template(pipe, header))
-    state = jax.tree.unflatten(structure, [xp.asarray(a) for a in fields.values()])
-    position = arrays.get("position")
-    names = header["names"]
+    state = jax.tree.unflatten(jax.tree.structure(template(pipe, anchor)), [xp.asarray(a) for a in fields.values()])
+    position, names = arrays.get("position"), header["names"]
     return Checkpoint(
         state, position.item() if position is not None and position.ndim == 0 else position,
         None if names is None else tuple(names), header["extra"], header["room"], path,
     )  # fmt: skip
-
-
-def _fields(state):
-    found, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {jax.tree_util.keystr(path): np.asarray(a) for path, a in found}
-
-
-def _template(pipe, header):
-    return pipe.init(header["features"], tuple(header["streams"]), xp=np, dtype=np.dtype(header["dtype"]))
-
-
-def _misfit(pipe, header, fields):
-    """How the arrays differ from a state of `pipe` of that size, in words, or None."""
-    wanted = _fields(_template(pipe, header))
-    for name in [*wanted, *fields]:
-        if name not in fields or name not in wanted:
-            return f"{name} is {'missing' if name in wanted else 'not of this pipeline'}"
-        a, b = fields[name], wanted[name]
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return f"{name} is {a.dtype} {a.shape}, the pipeline has {b.dtype} {b.shape}"
-    return None if list(fields) == list(wanted) else "its fields are in another order"

@@ -50,7 +50,9 @@ def decode(content: bytes) -> tuple[dict, dict[str, np.ndarray]]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             header = json.loads(archive.read(HEADER))
             arrays = {name: _array(archive, name, listed) for name, listed in header["arrays"].items()}
-    except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as problem:
+    except Damaged:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OSError, zipfile.BadZipFile) as problem:
         raise Damaged(f"unreadable: {problem}") from None
     return header, arrays
 

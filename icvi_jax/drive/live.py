@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.drive import checkpoint
 from icvi_jax.drive.engine import FIELDS, check_keep
-from icvi_jax.drive.program import program_for
+from icvi_jax.drive.program import columns, float_type, numbers_of, program_for
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
 from icvi_jax.types import Array, Reading
@@ -74,7 +73,7 @@ class Live:
         self._keep = check_keep("Live", keep)
         self._names = _checked((), streams)
         self._positions = np.zeros(len(self._names), np.int64)
-        self._numbers = jax.tree.map(jnp.asarray, pipe)  # converted once, not at every call
+        self._numbers = numbers_of(pipe)
         self._resize(max(len(self._names), capacity or 0))
         self._state = self._program.place(self._fresh(self._capacity))
 
@@ -142,23 +141,22 @@ class Live:
         n = len(self._names)
         if X.ndim != 3 or X.shape[0] != n or X.shape[2] != self._features or X.shape[1] == 0:
             raise ValueError(f"Live.tick_many: needs the axes (N, t, p) = ({n}, t, {self._features}), got {X.shape}")
-        self._after(X.shape[1], offsets)
+        self._after(X.shape[1], offsets)  # an error comes before anything has changed
         readings, start = [], 0
         while start < X.shape[1]:
             t = min(LONGEST, 1 << (X.shape[1] - start).bit_length() - 1)
-            room = np.full((self._capacity, t, self._features), np.nan, self._dtype)
-            room[:n] = X[:, start : start + t]
-            last = start + t == X.shape[1]
-            after = self._after(t, offsets if last else None)
-            self._state, out = self._program.scan(self._numbers, self._state, room)
-            self._positions = after
-            readings.append(self._program.read(out, n))
+            now = offsets if start + t == X.shape[1] else None
+            if t == 1:
+                reading = self.tick(X[:, start], now)
+                readings.append(jax.tree.map(lambda a: a[:, None], reading))
+            else:
+                readings.append(self._scan(X[:, start : start + t], now))
             start += t
-        return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *readings)
+        return jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *readings)
 
     def add(self, names: str | Iterable[str]) -> None:
         """Begin one stream or several, behind the others, from nothing and at position 0."""
-        new = _checked(self._names, [names] if isinstance(names, str) else names)
+        new = _checked(self._names, [names] if isinstance(names, str) else names)  # all or none
         old = len(self._names)
         self._arrange([*range(old), *[-1] * (len(new) - old)], new)
 
@@ -183,15 +181,24 @@ class Live:
         found = checkpoint.load_checkpoint(path, pipe, xp=np)
         state = found.state
         if state.anchor.ndim != 2:
-            raise checkpoint.CheckpointError(f"{found.path}: holds a state of streams {state.anchor.shape[1:]}, no fleet")
+            raise checkpoint.CheckpointError(f"{found.path}: holds streams {state.anchor.shape[1:]}, not a fleet (N,)")
         p, n = state.anchor.shape
         names = n if found.names is None else found.names
         live = cls(pipe, p, names, state.anchor.dtype, keep, found.room)
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()
-        live._state = live._program.place(_columns(state, live._fresh(live._capacity), range(n)))
+        live._state = live._program.place(columns(state, live._fresh(live._capacity), range(n)))
         return live
+
+    def _scan(self, X, offsets):
+        n, t, p = X.shape
+        room = np.full((self._capacity, t, p), np.nan, self._dtype)
+        room[:n] = X
+        after = self._after(t, offsets)
+        self._state, out = self._program.scan(self._numbers, self._state, room)
+        self._positions = after
+        return self._program.read(out, n)
 
     def _after(self, ticks, offsets):
         if offsets is None:
@@ -219,17 +226,9 @@ class Live:
         if len(names) > self._capacity:
             self._resize(len(names))
         self._x[:] = np.nan
-        self._state = self._program.place(_columns(old, self._fresh(self._capacity), rows))
+        self._state = self._program.place(columns(old, self._fresh(self._capacity), rows))
         self._positions = np.array([0 if row < 0 else self._positions[row] for row in rows], np.int64)
         self._names = names
-
-
-def float_type(dtype: object) -> np.dtype:
-    """`dtype` as a NumPy type, or JAX's default float; an error where JAX would quietly take another."""
-    wanted = np.dtype(jnp.result_type(float) if dtype is None else dtype)
-    if wanted == np.float64 and not jax.config.jax_enable_x64:
-        raise ValueError("float64 on JAX needs jax.config.update('jax_enable_x64', True)")
-    return wanted
 
 
 def _checked(old, new):
@@ -242,15 +241,3 @@ def _checked(old, new):
             raise ValueError(f"Live: there are two streams of the name {name!r}")
         seen.add(name)
     return names
-
-
-def _columns(state, room, rows):
-    """`room` with the streams `rows` of `state` in its first places."""
-    rows = np.asarray(list(rows), int)
-    kept = np.flatnonzero(rows >= 0)
-
-    def fill(old, new):
-        new[..., kept] = old[..., rows[kept]]
-        return new
-
-    return jax.tree.map(fill, state, jax.tree.map(lambda a: np.array(a, copy=True), room))

@@ -34,6 +34,7 @@ class Packing:
         leaves, self.structure = jax.tree.flatten(tree)
         widths = {np.dtype(a.dtype).itemsize for a in leaves if np.dtype(a.dtype).kind == "f"}
         self.carrier = np.dtype(f"i{max(widths, default=4)}")
+        self.floats = np.dtype(f"f{self.carrier.itemsize}")
         self.possible = widths <= {self.carrier.itemsize} and all(
             np.dtype(a.dtype).kind in "fiub" and np.dtype(a.dtype).itemsize <= self.carrier.itemsize for a in leaves
         )
@@ -66,13 +67,19 @@ class Packing:
 
         A leaf is (streams, …, *shape), where … are the axes before the rows.
         """
-        lead = buffer.ndim - 2
-        turned = buffer[..., :streams].transpose(buffer.ndim - 1, *range(buffer.ndim - 1))
-        floats = buffer.view(f"f{self.carrier.itemsize}")[..., :streams].transpose(lead + 1, *range(lead + 1))
+        words, floats = _leading(buffer, streams), _leading(buffer.view(self.floats), streams)
         leaves = []
-        for start, stop, shape, dtype in self.fields:
-            a = (floats if dtype.kind == "f" else turned)[..., start:stop]
-            if len(shape) != 1:
-                a = a.reshape(*a.shape[:-1], *shape)
+        for start, stop, shape, dtype in self.fields:  # few calls: at one stream they are a third of a tick
+            whole = floats if dtype.kind == "f" else words
+            a = whole[..., start:stop] if shape else whole[..., start]
+            if len(shape) > 1:
+                a = a.reshape(a.shape[:-1] + shape)
             leaves.append(a if dtype.kind == "f" or dtype == self.carrier else a.astype(dtype))
         return jax.tree.unflatten(self.structure, leaves)
+
+
+def _leading(buffer, streams):
+    """(…, rows, streams) as (streams, …, rows)."""
+    if buffer.shape[-1] != streams:
+        buffer = buffer[..., :streams]
+    return buffer.T if buffer.ndim == 2 else np.moveaxis(buffer, -1, 0)

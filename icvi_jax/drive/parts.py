@@ -9,6 +9,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from icvi_jax.types import Namespace
+
 FOLDER = re.compile(r"process-(\d+)-of-(\d+)")
 
 
@@ -45,25 +47,18 @@ def own(state: object) -> tuple[object, Part | None]:
     return jax.tree.map(_local, state), Part(jax.process_index(), jax.process_count(), start, stop, streams)
 
 
-def together(path: Path, read, numbered, error, xp):
-    """Put together what several processes saved, at the newest number that all of them have undamaged."""
+def complete(path: Path, error: type[Exception]) -> dict[int, Path]:
+    """The parts below `path` by process, or `error` where one is missing."""
     found = folders(path)
-    count = {int(FOLDER.fullmatch(item.name)[2]) for item in found.values()}
-    if count != {len(found)} or sorted(found) != list(range(len(found))):
-        raise error(f"{path}: needs the parts of all processes, has {', '.join(sorted(p.name for p in found.values()))}")
-    files = [numbered(found[process]) for process in sorted(found)]
-    refused = []
-    for number in sorted(set(files[0]).intersection(*files[1:]), reverse=True):
-        try:
-            pieces = [read(of[number]) for of in files]
-        except error as problem:
-            refused.append(str(problem))
-            continue
-        return _joined(path, pieces, xp)
-    raise error("; ".join(refused) or f"{path}: no number that all processes have saved")
+    counts = {int(FOLDER.fullmatch(item.name)[2]) for item in found.values()}
+    if len(counts) != 1 or sorted(found) != list(range(max(counts))):
+        have = ", ".join(sorted(item.name for item in path.iterdir() if FOLDER.fullmatch(item.name)))
+        raise error(f"{path}: needs the parts of all processes of one run, has {have}")
+    return found
 
 
-def _joined(path, pieces, xp):
+def joined(path: Path, pieces: list, xp: Namespace):
+    """Checkpoints of parts as one, in order of processes."""
     states = [piece.state for piece in pieces]
     state = jax.tree.map(lambda *leaves: xp.asarray(np.concatenate(leaves, axis=-1)), *states)
     first = pieces[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +18,26 @@ PACK = 128
 """Up to this many streams the state travels as one buffer: the call costs more than the arithmetic. Beyond, copying the
 state in and out of the buffer costs more than the call."""
 
+ALONE = 4
+"""With more slots than this a lone stream runs without an axis of streams: loops over slots are not unrolled then."""
+
 SPREAD = 2048
 """From this many streams a device on, a fleet is spread over the devices of this process."""
 
 _programs: dict[tuple, Program] = {}
+
+
+def float_type(dtype: object) -> np.dtype:
+    """`dtype` as a NumPy type, or JAX's default float; an error where JAX would quietly take another."""
+    wanted = np.dtype(jnp.result_type(float) if dtype is None else dtype)
+    if wanted == np.float64 and not jax.config.jax_enable_x64:
+        raise ValueError("float64 on JAX needs jax.config.update('jax_enable_x64', True)")
+    return wanted
+
+
+def numbers_of(pipe: Pipeline) -> tuple[Array, ...]:
+    """The numbers of a pipeline as device arrays: converted once, and flat, since a call flattens what it is given."""
+    return tuple(jnp.asarray(a) for a in jax.tree.leaves(pipe))
 
 
 def program_for(pipe: Pipeline, features: int, capacity: int, dtype: np.dtype, keep: tuple[str, ...]) -> Program:
@@ -38,8 +56,8 @@ class Program:
 
     Attributes
     ----------
-    tick : (pipe, state, x (capacity, p)) → state, reading.
-    scan : (pipe, state, X (capacity, t, p)) → state, readings.
+    tick : (numbers, state, x (capacity, p)) → state, reading.
+    scan : (numbers, state, X (capacity, t, p)) → state, readings.
     traces : how often a function was traced, which is how often it was compiled.
     """
 
@@ -52,23 +70,31 @@ class Program:
         self._state, self._reading = Packing(state), Packing(reading)
         self._packed = capacity <= PACK and self._state.possible and self._reading.possible
 
-        def step(pipe, state, x):
-            state, reading = pipe.step(state, x.T)
+        structure = jax.tree.structure(pipe)
+        alone = capacity == 1 and pipe.clusterer.slots > ALONE
+
+        def step(numbers, state, x):
+            pipe = jax.tree.unflatten(structure, numbers)
+            if alone:
+                state, reading = pipe.step(jax.tree.map(lambda a: a[..., 0], state), x[0])
+                state, reading = jax.tree.map(lambda a: a[..., None], (state, reading))
+            else:
+                state, reading = pipe.step(state, x.T)
             return state, kept(reading, keep)
 
-        def packed(pipe, buffer, x):
-            state, reading = step(pipe, self._state.unpack(buffer), x)
+        def packed(numbers, buffer, x):
+            state, reading = step(numbers, self._state.unpack(buffer), x)
             return self._state.pack(state), self._reading.pack(reading)
 
         once = packed if self._packed else step
 
-        def tick(pipe, state, x):
+        def tick(numbers, state, x):
             self.traces += 1
-            return once(pipe, state, x)
+            return once(numbers, state, x)
 
-        def scan(pipe, state, X):
+        def scan(numbers, state, X):
             self.traces += 1
-            return jax.lax.scan(lambda s, x: once(pipe, s, x), state, jnp.swapaxes(X, 0, 1))
+            return jax.lax.scan(lambda s, x: once(numbers, s, x), state, jnp.swapaxes(X, 0, 1))
 
         self.tick = self._compiled(tick, state, reading, leading=0)
         self.scan = self._compiled(scan, state, reading, leading=1)
@@ -103,6 +129,18 @@ class Program:
         if self._packed:
             return self._reading.views(np.asarray(out), streams)
         return jax.tree.map(lambda a: _lead(np.asarray(a), streams), out)
+
+
+def columns(state: PipelineState, room: PipelineState, rows: Iterable[int]) -> PipelineState:
+    """`room` with the streams `rows` of `state` in its first places."""
+    rows = np.asarray(list(rows), int)
+    kept = np.flatnonzero(rows >= 0)
+
+    def fill(old, new):
+        new[..., kept] = old[..., rows[kept]]
+        return new
+
+    return jax.tree.map(fill, state, jax.tree.map(lambda a: np.array(a, copy=True), room))
 
 
 def _spread(capacity):
