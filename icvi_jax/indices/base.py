@@ -80,7 +80,7 @@ def root(a: Array) -> Array:
 
 
 def divide(a: Array, b: Array, otherwise: float) -> Array:
-    """a / b, and `otherwise` where b is not positive; gradients stay finite."""
+    """a / b, and `otherwise` where b is not positive; gradients stay finite, if a NaN is not reckoned with further."""
     xp = namespace(a, b)
     ok = b > 0
     return xp.where(ok, a / xp.where(ok, b, xp.ones_like(b)), xp.full_like(a / xp.ones_like(b), otherwise))

@@ -38,9 +38,8 @@ class CalinskiHarabasz(Comparison):
         one_of("CalinskiHarabasz", "dof", self.dof, ("faded", "none"))
 
     def compare(self, stats, forgetting):
-        nan = stats.xp.nan
-        within = divide(stats.dispersion.total, freedom(stats, self.dof), nan)
-        return divide(divide(stats.overall.between, stats.k - 1, nan), within, nan)
+        within = divide(stats.dispersion.total, freedom(stats, self.dof), 0.0)
+        return divide(divide(stats.overall.between, stats.k - 1, 0.0), within, stats.xp.nan)
 
     def cautions(self, forgetting, k):
         return caution("CalinskiHarabasz", self.dof, forgetting, k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from icvi_jax.indices.base import Comparison, divide
+from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Overall, Separation
 
@@ -28,9 +28,9 @@ class PBM(Comparison):
     needs: ClassVar = (Count, Dispersion, Overall, Separation)
 
     def compare(self, stats, forgetting):
-        gain = divide(stats.overall.scatter, stats.dispersion.total, stats.xp.nan)
-        a = gain * stats.separation.largest / stats.xp.where(stats.k > 0, stats.k, stats.xp.ones_like(stats.k))
-        return a * a
+        W = stats.dispersion.total
+        a = divide(stats.overall.scatter, W, 0.0) * divide(stats.separation.largest, stats.k, 0.0)
+        return given(W > 0, a * a)
 
     def scaled(self, value, by, features, k):
         return value * by**4

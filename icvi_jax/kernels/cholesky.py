@@ -36,12 +36,17 @@ def gaussian(S, d, floor):
     """
     xp = namespace(S, d)
     p = d.shape[1]
+    # What rounding may have taken from an eigenvalue is put back on the diagonal; nothing while the floor exceeds that.
+    diagonal = xp.asarray([ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)])
+    rounding = p * float(xp.finfo(S.dtype).eps) * xp.sum(xp.take(S, diagonal, axis=1), axis=1)
+    least = xp.clip(rounding, floor)
+    S = S + (least - floor)[:, None, ...] * ellipsoid.identity(p, S)
     if p <= SMALL:
-        return _packed(ellipsoid.columns(S, p), d, floor)
+        return _packed(ellipsoid.columns(S, p), d, least[:, None, ...])
     spots = xp.asarray(_square(p))
     full = xp.reshape(xp.take(S, spots, axis=1), (S.shape[0], p, p, *S.shape[2:]))
     if p <= LARGE or d.ndim > 2:
-        return _full(full, d, floor)
+        return _full(full, d, least)
     pairs = [_library(full[i, ...], d[i, ...], floor) for i in range(d.shape[0])]
     return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
 
@@ -61,13 +66,13 @@ def outer(d):
     return xp.take(d, rows, axis=1) * xp.take(d, columns, axis=1)
 
 
-def _packed(columns, d, floor):
-    """Elimination of packed columns. Every exact pivot is at least `floor`: nothing is lost by holding it there."""
+def _packed(columns, d, least):
+    """Elimination of packed columns. Every exact pivot is at least `least`: nothing is lost by holding it there."""
     xp = namespace(d)
     F, total = 0, 0
     while columns:
         c, *columns = columns
-        D = xp.clip(c[:, :1, ...], floor)
+        D = xp.maximum(c[:, :1, ...], least)
         z = d[:, :1, ...]
         F, total = F + z * z / D, total + xp.log(D)
         low = c[:, 1:, ...]
@@ -77,12 +82,12 @@ def _packed(columns, d, floor):
     return F[:, 0, ...], total[:, 0, ...]
 
 
-def _full(S, d, floor):
+def _full(S, d, least):
     """The same on S (m, p, p, *streams)."""
     xp = namespace(d)
     F, total = 0, 0
     while d.shape[1]:
-        D = xp.clip(S[:, 0, 0, ...], floor)
+        D = xp.maximum(S[:, 0, 0, ...], least)
         z = d[:, 0, ...]
         F, total = F + z * z / D, total + xp.log(D)
         low = S[:, 1:, 0, ...]
@@ -96,9 +101,6 @@ def _library(S, d, floor):
     """The same for one S (p, p), bordered by d: the last row of its Cholesky factor is L⁻¹d."""
     xp = namespace(d)
     p = d.shape[0]
-    # As much more on the diagonal as rounding may have taken away; nothing while the floor exceeds that.
-    rounding = p * float(xp.finfo(S.dtype).eps) * xp.linalg.trace(S)
-    S = S + xp.clip(rounding - floor, 0.0) * xp.eye(p, dtype=S.dtype)
     corner = 2 * xp.sum(d * d) / floor + 1  # only has to be large enough
     low = xp.concat([d, xp.reshape(corner, (1,))])
     L = xp.linalg.cholesky(xp.concat([xp.concat([S, d[:, None]], axis=1), low[None, :]], axis=0))
