@@ -1,0 +1,129 @@
+"""Follow a foreign clusterer along a stream: recorded for `validate`, or live under a panel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from icvi_jax.adapters.models import Foreign
+from icvi_jax.adapters.slots import Slots
+from icvi_jax.panel import Panel
+from icvi_jax.types import Array
+
+
+class Followed(NamedTuple):
+    """What a foreign clusterer did along a stream, in the form of `icvi_jax.validate` and `icvi_jax.batch`.
+
+    Attributes
+    ----------
+    memberships : (T, capacity), one-hot; all zero is noise.
+    centers : (T, capacity, p), the centres after each sample.
+    active : (T, capacity), the slots in use after each sample.
+    label : (T,), slot of each sample; −1 is noise or missing.
+    overflow : (T,), a centre found no slot at this sample: use more capacity.
+    """
+
+    memberships: NDArray[np.floating]
+    centers: NDArray[np.floating]
+    active: NDArray[np.bool_]
+    label: NDArray[np.integer]
+    overflow: NDArray[np.bool_]
+
+    @property
+    def k(self) -> NDArray[np.integer]:
+        """Number of centres after each sample, (T,)."""
+        return self.active.sum(axis=1)
+
+    def values(self, panel: Panel, X: ArrayLike) -> dict[str, Array]:
+        """Index values of `panel` after every sample of X (T, p)."""
+        from icvi_jax.drive.validate import validate
+
+        return validate(panel, X, memberships=self.memberships, centers=self.centers, active=self.active)
+
+
+def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest") -> Followed:
+    """Let a foreign clusterer learn a recorded stream, one sample at a time.
+
+    Parameters
+    ----------
+    model : such as `River(…)`, `Scikit(…)` or your own; it is changed.
+    X : (T, p); rows that are not finite are missing, and the clusterer does not hear of them.
+    capacity : most centres at a time.
+    identity : how centres are told apart from sample to sample; see `Slots`.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> from river import cluster
+    >>> from icvi_jax.adapters import River
+    >>> X = icvi.streams.s2(seed=0).x[:300]
+    >>> model = River(cluster.KMeans(n_clusters=3, halflife=0.1, sigma=30, mu=80, seed=0))
+    >>> followed = follow(model, X, capacity=3, identity="key")
+    >>> followed.values(icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9), X)["xb"].shape
+    (300,)
+    """
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"follow: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
+    slots = Slots(capacity, X.shape[1], identity)
+    rows = [_learn(model, slots, x) for x in X]
+    return Followed(*(np.stack(parts) for parts in zip(*rows)))
+
+
+class Watch:
+    """A foreign clusterer and a panel, live: one sample in, index values out.
+
+    Parameters
+    ----------
+    panel : the indices.
+    model : such as `River(…)`, `Scikit(…)` or your own.
+    features : p.
+    capacity : most centres at a time.
+    identity : how centres are told apart from sample to sample; see `Slots`.
+
+    Attributes
+    ----------
+    state : the panel's state, for `icvi_jax.explain`.
+    label : slot of the last sample; −1 is noise or missing.
+    overflow : whether a centre found no slot at the last sample.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> from sklearn.cluster import MiniBatchKMeans
+    >>> from icvi_jax.adapters import Scikit
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
+    >>> watch = Watch(panel, Scikit(MiniBatchKMeans(n_clusters=2, n_init=1, random_state=0)), features=1, capacity=2)
+    >>> for x in (0.0, 9.0, 1.0, 8.0):
+    ...     values = watch.tick([x])
+    >>> sorted(values)
+    ['xb']
+    """
+
+    def __init__(self, panel: Panel, model: Foreign, features: int, capacity: int, identity: str = "nearest"):
+        self.panel, self.model = panel, model
+        self.slots = Slots(capacity, features, identity)
+        self.state = panel.init(capacity, features, xp=np)
+        self.label, self.overflow = -1, False
+
+    def tick(self, x: ArrayLike) -> dict[str, Array]:
+        """Take in the sample x (p,); where it is not finite it is missing and nothing changes."""
+        x = np.asarray(x, dtype=float)
+        if x.shape != self.slots.centers.shape[1:]:
+            raise ValueError(f"Watch.tick: needs a sample of shape {self.slots.centers.shape[1:]}, got {x.shape}")
+        u, centers, active, self.label, self.overflow = _learn(self.model, self.slots, x)
+        self.state, values = self.panel.step(self.state, x, u, centers, active)
+        return values
+
+
+def _learn(model, slots, x):
+    """Memberships, centres, active slots, label and overflow after one sample."""
+    u, label, seen = np.zeros(len(slots.active)), -1, bool(np.isfinite(x).all())
+    if seen:
+        said = model.learn(x)
+        label = slots.update(said.centers).get(said.label, -1)
+        if label >= 0:
+            u[label] = 1.0
+    return u, slots.centers, slots.active, label, seen and slots.overflow
