@@ -25,7 +25,8 @@ def river_models():
             decaying_factor=0.5, beta=0.75, mu=2.5, epsilon=2, n_samples_init=30, stream_speed=10
         ),
         "CluStream": cluster.CluStream(
-            n_macro_clusters=4, max_micro_clusters=20, time_window=200, time_gap=50, seed=0, halflife=0.4, mu=80, sigma=10
+            n_macro_clusters=4, max_micro_clusters=20, time_window=200, time_gap=50, seed=0, halflife=0.4, mu=80,
+            sigma=10,
         ),
         "STREAMKMeans": cluster.STREAMKMeans(chunk_size=20, n_clusters=4, halflife=0.3, sigma=20, mu=70, seed=0),
         "KMeans": cluster.KMeans(n_clusters=4, halflife=0.05, sigma=20, mu=70, seed=0),
@@ -103,6 +104,7 @@ def test_mini_batch_k_means_is_scikit_learn_s():
     ours, theirs = (sk.MiniBatchKMeans(n_clusters=3, n_init=1, random_state=0) for _ in range(2))
     got = follow(Scikit(ours, first=10, batch=5), X[:40], 3, "key")
     assert not got.active[:9].any() and (got.label[:9] == -1).all() and got.active[9:].all()
+    np.testing.assert_array_equal(got.centers[10:14], got.centers[9:13])  # nothing is learned between batches
     for end in range(10, 41, 5):
         theirs.partial_fit(X[0 if end == 10 else end - 5 : end])
         np.testing.assert_allclose(got.centers[end - 1], theirs.cluster_centers_)
