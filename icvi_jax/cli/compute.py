@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import icvi_jax as icvi
 from icvi_jax.cli.model import named
+from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.report.result import About, Result
@@ -33,6 +34,7 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
     The last piece is filled up with missing samples, which change nothing, so that all pieces have one shape and
     compile once.
     """
+    remember_programs()
     x = data.x[None] if isinstance(data, Table) else data.x
     nodes, steps, features = x.shape
     slots = pipe.clusterer.slots

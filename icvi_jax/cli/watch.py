@@ -11,6 +11,7 @@ from icvi_jax.cli.feed import Reader, Sample, lines_of
 from icvi_jax.cli.metrics import serving
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
+from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.watcher import Watcher
 
 
@@ -26,6 +27,7 @@ def watch_command(
     """Watch until the input ends or somebody ends it."""
     if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
         raise ValueError(f"--checkpoint {checkpoint}: wants a folder")
+    remember_programs()
     watcher = Watcher(pipeline_of(model), checkpoint)
     again = watcher.restore()
     if watcher.form:

@@ -17,6 +17,15 @@
   for (const s of [...meta.indices, ...meta.detail.features]) { s.high_ = view(s.data.high); s.low_ = view(s.data.low); }
   const level = (s, i) => (s.high_[i] << 4) | s.low_[i];
   const scaled = (s, q) => q === 0 ? NaN : q === INFINITE ? Infinity : s.low + (q - 1) / (LEVELS - 1) * (s.high - s.low);
+  // All values of a series of the chosen node, taken apart once; curves are drawn from them at every zoom.
+  const series = (s) => {
+    if (s.node !== chosen) {
+      s.node = chosen; s.cache = new Float64Array(T);
+      for (let t = 0; t < T; t++) s.cache[t] = scaled(s, level(s, chosen * T + t));
+    }
+    const cache = s.cache;
+    return (t) => cache[t];
+  };
   const value = (s, i) => { const v = scaled(s, level(s, i)); return s.log ? 10 ** v : v; };
   const labels = view(meta.detail.label), ks = view(meta.detail.k), centers = view(meta.detail.centers);
   for (const a of meta.alarms) {
@@ -143,7 +152,7 @@
     if (known) drawScatter();
   }
   function drawIndex(c, width, x, last) {
-    const s = c.s, get = (t) => scaled(s, level(s, chosen * T + t)), [low, high] = bounds(get);
+    const s = c.s, get = series(s), [low, high] = bounds(get);
     const list = (s.log ? logTicks(low, high).map((v) => [v, neat(10 ** v)]) : ticks(low, high, 4).map((v) => [v, neat(v)]));
     const [g, y] = frame(c, low, high, list, s.name + (s.log ? " (log)" : ""), width, last), alarms = meta.alarms.find((a) => a.index === s.name);
     if (alarms) {
@@ -167,7 +176,7 @@
     c.canvas.dataset.alarms = drawn;
   }
   function drawFeature(c, width, x, last) {
-    const s = c.s, get = (t) => scaled(s, level(s, chosen * T + t)), [low, high] = bounds(get);
+    const s = c.s, get = series(s), [low, high] = bounds(get);
     const [g, y] = frame(c, low, high, ticks(low, high, 3).map((v) => [v, neat(v)]), s.name, width, last);
     g.globalAlpha = 0.35; line(g, x, y, get, "#8a949d"); g.globalAlpha = 1;
     for (let t = from; t <= to; t += stride()) {
@@ -189,7 +198,7 @@
   }
   function drawScatter() {
     const [a, b] = [meta.detail.features[px], meta.detail.features[py]], size = 330, g = sized($("scatter"), size, size);
-    const get = (s) => (t) => scaled(s, level(s, chosen * T + t)), ga = get(a), gb = get(b), [l, h] = bounds(ga), [u, v] = bounds(gb);
+    const ga = series(a), gb = series(b), [l, h] = bounds(ga), [u, v] = bounds(gb);
     const X = (q) => 46 + (q - l) / (h - l) * (size - 56), Y = (q) => 8 + (v - q) / (v - u) * (size - 44);
     g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "center"; g.textBaseline = "top";
     for (const q of ticks(l, h, 4)) { g.beginPath(); g.moveTo(X(q), 8); g.lineTo(X(q), size - 36); g.stroke(); g.fillText(neat(q), X(q), size - 32); }

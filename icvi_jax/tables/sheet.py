@@ -151,6 +151,12 @@ def _typed_column(connection: DuckDBPyConnection, name: str, position: int, decl
 def _text_column(connection: DuckDBPyConnection, name: str, position: int, cell: str) -> Column:
     """Tell the kind of a text column from all its values."""
     c = f"c{position}"
+    plain = f"try_cast({cell.format(c=c)} AS DOUBLE)"
+    filled, cast, infinite = connection.execute(
+        f"SELECT count({c}), count({plain}), count(*) FILTER (isinf({plain})) FROM raw"
+    ).fetchone()
+    if filled == cast > 0 and not infinite:  # most columns: nothing but numbers, told at a third of the cost
+        return Column(name, position, "number", plain)
     present = f"lower(trim({c})) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
     number = f"try_cast(CASE WHEN {present} THEN {cell.format(c=c)} END AS DOUBLE)"
     count, numbers, bad = connection.execute(
