@@ -162,10 +162,9 @@ class Live:
 
     def retire(self, names: str | Iterable[str]) -> None:
         """End one stream or several; what was known of them is forgotten, the others keep their order."""
-        gone = [names] if isinstance(names, str) else list(names)
-        for name in gone:
-            if name not in self._names:
-                raise ValueError(f"Live.retire({name!r}): there is no such stream")
+        gone = {names} if isinstance(names, str) else set(names)
+        for name in sorted(gone.difference(self._names))[:1]:
+            raise ValueError(f"Live.retire({name!r}): there is no such stream")
         rows = [row for row, name in enumerate(self._names) if name not in gone]
         self._arrange(rows, tuple(self._names[row] for row in rows))
 

@@ -68,7 +68,7 @@ class Program:
         x = jax.ShapeDtypeStruct((capacity, features), dtype)
         reading = jax.eval_shape(lambda p, s, x: kept(p.step(s, x.T)[1], keep), pipe, state, x)
         self._state, self._reading = Packing(state), Packing(reading)
-        self._packed = capacity <= PACK and self._state.possible and self._reading.possible
+        self._packed = self._mesh is None and capacity <= PACK and self._state.possible and self._reading.possible
 
         structure = jax.tree.structure(pipe)
         alone = capacity == 1 and pipe.clusterer.slots > ALONE

@@ -1,0 +1,176 @@
+"""Group: the processes of one fleet, what they agree on, and what happens when one of them is gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+from icvi_jax.distributed.summary import Summary, summarize
+from icvi_jax.drive import checkpoint, collectives, parts
+from icvi_jax.drive.engine import FIELDS
+from icvi_jax.drive.live import Live
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Reading
+
+T = TypeVar("T")
+
+
+class PeerLost(RuntimeError):
+    """Another process of the fleet died or does not answer; end, and start all again from the checkpoint."""
+
+
+def start(
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    timeout: float = 60,
+    bind: str | None = None,
+) -> Group:
+    """Join the processes of a fleet; before any other JAX work, and once.
+
+    Under `python -m icvi_jax.distributed` all arguments are known. Without them and without the launcher this is a
+    fleet of one process.
+
+    Parameters
+    ----------
+    coordinator : "host:port" of process 0, reachable by all.
+    processes, process : how many there are, and which one this is.
+    timeout : seconds without an answer after which the others count as lost.
+    bind : the address process 0 listens on. Unless said, all of the host, or loopback where the coordinator is there.
+    """
+    coordinator = coordinator or os.environ.get("ICVI_COORDINATOR")
+    processes = processes or int(os.environ.get("ICVI_PROCESSES", "1"))
+    process = int(os.environ.get("ICVI_PROCESS", "0")) if process is None else process
+    timeout = float(os.environ.get("ICVI_TIMEOUT", timeout))
+    if processes > 1:
+        if coordinator is None:
+            raise ValueError("distributed.start: several processes need coordinator='host:port' of process 0")
+        if bind is None and coordinator.startswith(("127.", "localhost:")):
+            bind = coordinator  # a fleet on one machine is nobody else's business
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(
+            coordinator, processes, process, initialization_timeout=int(timeout), coordinator_bind_address=bind,
+            heartbeat_timeout_seconds=max(int(timeout), 5), shutdown_timeout_seconds=max(int(timeout), 5),
+            cluster_detection_method="deactivate",
+        )  # fmt: skip
+    return Group(process, processes, timeout)
+
+
+class Group(NamedTuple):
+    """The processes of one fleet. Whatever is said to be done together, all processes must call, in the same order.
+
+    Attributes
+    ----------
+    process, processes : which one this is, of how many.
+    timeout : seconds after which others that do not answer count as lost.
+    """
+
+    process: int
+    processes: int
+    timeout: float
+
+    def share(self, names: Sequence[str]) -> list[str]:
+        """The nodes that this process feeds: an even, contiguous share of all names."""
+        n = len(names)
+        return list(names[n * self.process // self.processes : n * (self.process + 1) // self.processes])
+
+    def live(
+        self,
+        path: str | os.PathLike,
+        pipe: Pipeline,
+        features: int,
+        names: Sequence[str],
+        keep: tuple[str, ...] = FIELDS,
+    ) -> Live:
+        """Together: the newest checkpoint below `path` that all processes have, or a new fleet where there is none.
+
+        Nodes that the checkpoint does not have are new. Where it was saved by another number of processes, it is put
+        together and dealt out again.
+        """
+        own = self._own(path)
+        others = self._elsewhere(path)
+        newest = max(checkpoint.numbered(own), default=0) if own.is_dir() else 0
+        while newest and not _loads(own, newest, pipe):
+            newest = max((n for n in checkpoint.numbered(own) if n < newest), default=0)
+        numbers = self.together(lambda: collectives.everywhere([newest, len(others)]))
+        least, most = numbers[:, 0].min(), numbers[:, 0].max()
+        if most - least > 1:
+            held = ", ".join(f"process {i} {n}" for i, n in enumerate(numbers[:, 0]))
+            raise checkpoint.CheckpointError(f"{path}: the newest good checkpoints are too far apart: {held}")
+        if own.is_dir():  # one that not all have: going on from it, this process would be ahead of the others
+            for number, file in checkpoint.numbered(own).items():
+                if number > least:
+                    file.unlink()
+        if least:
+            live = Live.load(own, pipe, keep)
+        elif others:
+            live = Live.load(path, pipe, keep)
+        else:
+            return Live(pipe, features, names, keep=keep)
+        live.retire([name for name in live.names if name not in set(names)])
+        live.add([name for name in names if name not in set(live.names)])
+        return live
+
+    def save(self, live: Live, path: str | os.PathLike, extra: dict | None = None, keep: int = 3) -> Path:
+        """Together: each process saves its nodes below `path`; nobody goes on before all have."""
+        file = live.save(self._own(path), extra, max(keep, 2))  # two: the others may still be one behind
+        self.together(lambda: collectives.everywhere([0]))
+        if self.process == 0:
+            for old in self._elsewhere(path):  # of another number of processes, and no longer the newest
+                old.rename(old.with_name(f"was-{old.name}"))
+        return file
+
+    def load_state(self, path: str | os.PathLike, pipe: Pipeline) -> PipelineState:
+        """A state that `icvi_jax.save` wrote in parts, one a process, sharded over the mesh of all devices again."""
+        return jax.tree.map(collectives.spread_out, checkpoint.load(self._own(path), pipe, xp=np))
+
+    def summary(self, live: Live, reading: Reading, worst: int = 10) -> Summary:
+        """Together: reduce the readings of all processes to one summary, the same everywhere."""
+        return self.together(lambda: summarize(live, reading, worst))
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Do something collective, or `PeerLost` when another process fails or does not answer in time."""
+        done: list[tuple[T | None, Exception | None]] = []
+
+        def attempt():
+            try:
+                done.append((work(), None))
+            except Exception as problem:  # handed to the thread that waits
+                done.append((None, problem))
+
+        # In a thread, since a collective whose partner hangs cannot be interrupted.
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(self.timeout)
+        if not done:
+            raise PeerLost(f"process {self.process}: no answer from the others within {self.timeout:g} seconds")
+        result, problem = done[0]
+        if problem is None:
+            return result
+        if isinstance(problem, jax.errors.JaxRuntimeError) or "Gloo" in str(problem):
+            raise PeerLost(f"process {self.process}: another process is gone: {str(problem).splitlines()[0]}")
+        raise problem
+
+    def _own(self, path):
+        return Path(path) / parts.folder(self.process, self.processes)
+
+    def _elsewhere(self, path):
+        """Parts that another number of processes saved."""
+        if not Path(path).is_dir():
+            return []
+        mine = {parts.folder(i, self.processes) for i in range(self.processes)}
+        return [item for item in Path(path).iterdir() if parts.FOLDER.fullmatch(item.name) and item.name not in mine]
+
+
+def _loads(folder, number, pipe):
+    try:
+        checkpoint.load(checkpoint.numbered(folder)[number], pipe, xp=np)
+    except checkpoint.DamagedCheckpoint:
+        return False
+    return True
