@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
@@ -37,11 +38,11 @@ class RepresentativeCIP(Comparison):
     needs: ClassVar = (Count, Covariance, Dispersion)
 
     def compare(self, stats, forgetting):
-        xp = stats.xp
-        logs = xp.where(stats.covariance.both, -stats.covariance.cross_entropies, -xp.inf)
-        top = xp.max(logs, axis=0)
+        xp, shape = stats.xp, stats.covariance
+        logs = [xp.where(ok, -a, xp.full_like(a, -xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
+        top = reduce(xp.maximum, [xp.max(a, axis=0) for a in logs])
         top = xp.where(top > -xp.inf, top, xp.zeros_like(top))
-        total = xp.sum(xp.exp(logs - top), axis=0)
+        total = sum(xp.sum(xp.exp(a - top), axis=0) for a in logs)
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) + top if self.log else total * xp.exp(top)
         return given(stats.dispersion.empty == 0, value)

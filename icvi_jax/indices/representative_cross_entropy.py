@@ -34,8 +34,9 @@ class RepresentativeCrossEntropy(Comparison):
     needs: ClassVar = (Count, Covariance, Dispersion)
 
     def compare(self, stats, forgetting):
-        xp, terms = stats.xp, stats.covariance.cross_entropies
-        return given(stats.dispersion.empty == 0, xp.sum(xp.where(stats.covariance.both, terms, 0 * terms), axis=0))
+        xp, shape = stats.xp, stats.covariance
+        terms = (xp.where(ok, a, xp.zeros_like(a)) for ok, a in zip(shape.both, shape.cross_entropies))
+        return given(stats.dispersion.empty == 0, sum(xp.sum(a, axis=0) for a in terms))
 
     def scaled(self, value, by, features, k):
         return value + k * (k - 1) / 2 * features * math.log(by)

@@ -37,9 +37,7 @@ def gaussian(S, d, floor):
     xp = namespace(S, d)
     p = d.shape[1]
     # What rounding may have taken from an eigenvalue is put back on the diagonal; nothing while the floor exceeds that.
-    diagonal = xp.asarray([ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)])
-    rounding = p * float(xp.finfo(S.dtype).eps) * xp.sum(xp.take(S, diagonal, axis=1), axis=1)
-    least = xp.clip(rounding, floor)
+    least = xp.clip(p * float(xp.finfo(S.dtype).eps) * _trace(S, p), floor)
     S = S + (least - floor)[:, None, ...] * ellipsoid.identity(p, S)
     if p <= SMALL:
         return _packed(ellipsoid.columns(S, p), d, least[:, None, ...])
@@ -49,6 +47,15 @@ def gaussian(S, d, floor):
         return _full(full, d, least)
     pairs = [_library(full[i, ...], d[i, ...], floor) for i in range(d.shape[0])]
     return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
+
+
+def _trace(S, p):
+    """Traces (m, *streams) of packed matrices."""
+    if p <= SMALL:
+        return sum(c[:, 0, ...] for c in ellipsoid.columns(S, p))
+    xp = namespace(S)
+    diagonal = xp.asarray([ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)])
+    return xp.sum(xp.take(S, diagonal, axis=1), axis=1)
 
 
 def logdet(S, p, floor):

@@ -133,8 +133,9 @@ class CovarianceView:
     ----------
     each : Σ_i, packed: (k, p (p + 1)/2, *streams).
     logdet : log det Σ_i: (k, *streams).
-    cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: (k (k − 1)/2, *streams).
-    both : whether both slots of the pair are active, of the same shape.
+    cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: arrays (pairs, *streams), in one piece for
+        one stream; for a fleet one for each i, which spares it to copy.
+    both : whether both slots of a pair are active, in the same pieces.
     """
 
     def __init__(self, stats, state, mean):
@@ -156,20 +157,20 @@ class CovarianceView:
 
     @cached_property
     def both(self):
-        on = self._stats.active
-        return self._stats.xp.concat([on[i : i + 1, ...] & on[i + 1 :, ...] for i in range(on.shape[0] - 1)])
+        return self._pieces(lambda a, b: a & b, self._stats.active)
 
     @cached_property
     def cross_entropies(self):
-        xp, S, m = self._stats.xp, self.each, self._mean
-        rows = range(S.shape[0] - 1)
-        d = [m[i : i + 1, ...] - m[i + 1 :, ...] for i in rows]
-        pooled = [S[i : i + 1, ...] + S[i + 1 :, ...] for i in rows]
-        if self._p <= cholesky.SMALL:  # all at once; large matrices row by row, to spare memory
-            d, pooled = [xp.concat(d)], [xp.concat(pooled)]
-        pairs = [cholesky.gaussian(Q, e, 2 * self._ridge) for Q, e in zip(pooled, d)]
+        d = self._pieces(lambda a, b: a - b, self._mean)
+        pooled = self._pieces(lambda a, b: a + b, self.each)
         constant = self._p * math.log(2 * math.pi)
-        return xp.concat([(F + logdet + constant) / 2 for F, logdet in pairs])
+        both = (cholesky.gaussian(S, e, 2 * self._ridge) for S, e in zip(pooled, d))
+        return [(F + logdet + constant) / 2 for F, logdet in both]
+
+    def _pieces(self, f, a):
+        """f(a_i, a_j) for all i < j, as one array for one stream."""
+        rows = [f(a[i, ...], a[i + 1 :, ...]) for i in range(a.shape[0] - 1)]
+        return rows if self._stats.active.ndim > 1 else [self._stats.xp.concat(rows)]
 
 
 def _zeros(k, features, streams, xp, dtype):
