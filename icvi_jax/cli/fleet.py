@@ -12,6 +12,7 @@ from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.drive.devices import use_all_cores
 from icvi_jax.report.result import Result, distress_score, worst_first
 from icvi_jax.tables import Fleet, TableError, read_fleet
 
@@ -21,6 +22,10 @@ SHOWN = 10
 def fleet_command(source: str, node: str, data: Data, model: Model, output: Output) -> int:
     """Read, compute on all cores, rank, write."""
     check_output(output)
+    try:
+        use_all_cores()
+    except RuntimeError:
+        pass  # called from a program that has used JAX before: its devices are its own business
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     pipe = pipeline_of(model)
     _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)

@@ -69,6 +69,10 @@
       for (let i = 0; i < alarms.row.length; i++) if (alarms.code[i] === 3)
         g.fillRect(GUTTER + alarms.at[i] / T * plot - 1, alarms.row[i] * rowHeight, 3, rowHeight);
     }
+    const axis = sized($("mapaxis"), width, 20), across = (v) => GUTTER + (v - clock[0]) / (clock[T - 1] - clock[0] || 1) * plot;
+    axis.fillStyle = "#5b6570"; axis.textAlign = "center"; axis.textBaseline = "top";
+    for (const [v, text] of timeTicks(clock[0], clock[T - 1], dated, Math.max(2, plot / 130)))
+      axis.fillText(text, Math.min(Math.max(across(v), 34), width - 34), 5);
     if (GUTTER) {
       g.fillStyle = "#1b1f24"; g.textBaseline = "middle"; g.textAlign = "right";
       for (let n = 0; n < N; n++) if (rowHeight >= 9) g.fillText(meta.nodes[n].slice(0, 18), GUTTER - 6, (n + 0.5) * rowHeight);
@@ -117,7 +121,7 @@
   }
   // Of all values that fall on one column of pixels draw the first, lowest, highest and last: no peak is lost.
   function line(g, x, y, get, color) {
-    g.strokeStyle = color; g.lineWidth = 1.2; g.beginPath();
+    g.strokeStyle = color; g.lineWidth = 1.2; g.lineCap = "round"; g.beginPath();
     let column = NaN, low = 0, high = 0, final = NaN;
     const flush = () => { if (Number.isFinite(final)) { g.lineTo(column, y(low)); g.lineTo(column, y(high)); g.lineTo(column, y(final)); } };
     for (let t = from; t <= to; t++) {
@@ -215,7 +219,7 @@
     for (let i = 0; i < K; i++) {
       const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(centers[base + px]), cy = Y(centers[base + py]);
       if (!Number.isFinite(cx) || !Number.isFinite(cy) || cx < 46 || cx > size || cy < 0 || cy > size - 36) continue;
-      for (const [w, color] of [[5, "#fff"], [2.4, PALETTE[i % PALETTE.length]]]) {
+      for (const [w, color] of [[7, "#fff"], [4.6, "#1b1f24"], [2, PALETTE[i % PALETTE.length]]]) {
         g.strokeStyle = color; g.lineWidth = w; g.beginPath();
         g.moveTo(cx - 6, cy); g.lineTo(cx + 6, cy); g.moveTo(cx, cy - 6); g.lineTo(cx, cy + 6); g.stroke();
       }

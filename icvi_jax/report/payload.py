@@ -82,7 +82,8 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     block, indices = Block(), []
     for name, values in result.values.items():
         about = result.about[name]
-        levels, low, high = quantize(pool(values[order], factor, about.goal), about.positive)
+        known = np.where(result.seen, values, np.nan)[order]  # a missing sample repeats the value before: show the gap
+        levels, low, high = quantize(pool(known, factor, about.goal), about.positive)
         indices.append(
             {
                 "name": name,
