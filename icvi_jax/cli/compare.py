@@ -102,8 +102,8 @@ def _summarize(result: Result, written: list[Path]) -> None:
     rows = []
     for n, node in enumerate(result.nodes):
         cells = [f"{medians[n]:.3g}{'*' if n == best else ''}" for best, medians in choice.values()]
-        first, best = first_words(result, n)
-        rows.append((node, *cells, str(int(result.k[n, -1])), first, *([best] if truth else [])))
+        first, about_changes = first_words(result, n)
+        rows.append((node, *cells, str(int(result.k[n, -1])), first, *([about_changes] if truth else [])))
     tell_table(
         (
             "candidate",

@@ -31,7 +31,7 @@ def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
 def fading(index: icvi.indices.Index) -> icvi.indices.Index:
     """The form of an index for a short memory: where it divides by n − k, which may fall below zero, now by n."""
     adjustable = "dof" in {field.name for field in dataclasses.fields(index)}
-    return dataclasses.replace(index, dof="none") if adjustable else index
+    return dataclasses.replace(index, dof="none") if adjustable else index  # type: ignore[type-var]
 
 
 def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMeans | OnlineEllipsoidal:

@@ -48,7 +48,7 @@ class Watcher:
 
     def restore(self) -> int:
         """Go on from the folder, if there is anything in it; gives how many journalled samples were computed again."""
-        if self.journal is None:
+        if self.journal is None or self.folder is None:
             return 0
         if any(self.folder.glob("*.icvi")):
             self.live = Live.load(self.folder, self.pipe, keep=KEEP)
@@ -72,7 +72,9 @@ class Watcher:
                 self.journal.note_form(form)
         waiting = list(samples)
         while waiting:
-            batch, later, nodes = [], [], set()
+            batch: list[Sample] = []
+            later: list[Sample] = []
+            nodes: set[str] = set()
             for sample in waiting:
                 (later if sample.node in nodes else batch).append(sample)
                 nodes.add(sample.node)
@@ -85,15 +87,15 @@ class Watcher:
 
     def _compute(self, number: int, samples: Sequence[Sample], silent: bool = False) -> None:
         """Tick once with these samples, at most one a node, and print the alarms."""
-        self._make_room(samples)
-        x = np.full((len(self.live.names), self.live.features), np.nan)
+        live = self._with_room(samples)
+        x = np.full((len(live.names), live.features), np.nan)
         for sample in samples:
             # About the first reading of the node: float32 at an offset of 1e6 would lose what matters.
             first = self.origin.setdefault(sample.node, [value if value == value else 0.0 for value in sample.x])
             x[self.rows[sample.node]] = np.subtract(sample.x, first)
-        offered = self.live.positions
+        offered = live.positions
         offered[[self.rows[sample.node] for sample in samples]] += 1  # a node's own count: others tick without it
-        reading = self.live.tick(x, offered)
+        reading = live.tick(x, offered)
         self.batch = number
         self.samples += len(samples)
         name, alarm = next(iter(reading.alarms.items()))
@@ -123,21 +125,22 @@ class Watcher:
         if self.journal:
             self.journal.mark_printed(number)
 
-    def _make_room(self, samples: Sequence[Sample]) -> None:
-        """Begin the fleet with the first sample, and add nodes that were not seen before."""
+    def _with_room(self, samples: Sequence[Sample]) -> Live:
+        """The fleet, begun with the first sample, and with the nodes that were not seen before."""
         new = [sample.node for sample in samples if sample.node not in self.rows]
         if self.live is None:
             self.live = Live(self.pipe, len(samples[0].x), new, keep=KEEP, capacity=ROOM)
         elif new:
             self.live.add(new)
         self.rows |= {name: len(self.rows) + n for n, name in enumerate(new)}
+        return self.live
 
     def save(self) -> None:
         """Write a checkpoint and begin a new journal."""
         self.saved_at = time.monotonic()
         if self.journal is None:
             return
-        if self.live is not None:
+        if self.live is not None and self.form is not None:
             self.live.save(
                 self.folder,
                 extra={

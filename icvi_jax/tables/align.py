@@ -55,7 +55,7 @@ def align(
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
         if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
-            length = _usual_interval(rows)
+            length = _usual_interval(rows.node, rows.times)
             notes.append(
                 f"the nodes' clocks do not tick together: means in windows of {length:g} s (choose with --every)"
             )
@@ -82,10 +82,10 @@ def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
     return step
 
 
-def _usual_interval(rows: Readings) -> float:
+def _usual_interval(node: NDArray[np.int64], times: Times) -> float:
     """Median time between two readings of one node, in seconds or in the file's unit."""
-    number = rows.times.astype("datetime64[us]").astype(np.int64) / 1e6 if rows.times.dtype.kind == "M" else rows.times
-    order = np.lexsort((number, rows.node))
-    gap, same = np.diff(number[order]), np.diff(rows.node[order]) == 0
+    number = times.astype("datetime64[us]").astype(np.int64) / 1e6 if times.dtype.kind == "M" else times
+    order = np.lexsort((number, node))
+    gap, same = np.diff(number[order]), np.diff(node[order]) == 0
     gaps = gap[same & (gap > 0)]
     return float(f"{np.median(gaps):.3g}") if gaps.size else 1.0

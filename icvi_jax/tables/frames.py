@@ -45,7 +45,7 @@ def from_frame(
     """
     import narwhals
 
-    frame = narwhals.from_native(data)
+    frame = narwhals.from_native(data)  # type: ignore[call-overload]  # narwhals says what it cannot read
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
     schema = frame.schema

@@ -90,12 +90,12 @@ def unglobbed(path: Path, suffix: str) -> Iterator[Path]:
         yield link
 
 
-def _open(path: Path, packed: bool) -> io.BufferedIOBase:
+def _open(path: Path, packed: bool) -> io.BufferedReader | gzip.GzipFile:
     """Open the unpacked bytes."""
     return gzip.open(path) if packed else path.open("rb")
 
 
-def _first_lines(file: io.BufferedIOBase, shown: str) -> list[str]:
+def _first_lines(file: io.BufferedReader | gzip.GzipFile, shown: str) -> list[str]:
     """Decode the first lines; a file in another encoding is found out here or by DuckDB."""
     lines = []
     for number, line in enumerate(iter(lambda: file.readline(1 << 20), b""), 1):
