@@ -28,9 +28,9 @@ group = distributed.start()
 
 import jax
 import icvi_jax as icvi
-from icvi_jax.drive import collectives, program
+from icvi_jax.drive import blocks, collectives
 
-program.SPREAD = 2  # spread even small fleets over devices
+blocks.BLOCK = 256
 pipe = icvi.Pipeline(
     clusterer=icvi.SequentialKMeans(k=2),
     panel=icvi.Panel(indices=(icvi.XieBeni(), icvi.CalinskiHarabasz()), forgetting=0.9),
@@ -39,8 +39,8 @@ pipe = icvi.Pipeline(
 names = [f"node {i}" for i in range(nodes)]
 own = group.share(names)
 first = names.index(own[0])
-live = group.live(folder / "states", pipe, 2, own)
-assert (live._program._mesh is not None) == (jax.local_device_count() > 1)
+live = group.live(folder / "states", pipe, 2, own, devices=jax.local_devices())
+assert {jax.tree.leaves(state)[0].device.id for state in live._blocks._states} == {d.id for d in jax.local_devices()}
 start = int(live.positions[0])
 out = open(folder / f"readings-{group.process}-of-{group.processes}-from-{start}", "wb")
 for t in range(start, ticks):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import program
+from icvi_jax.drive import blocks, program
 
 N, P, T = 6, 2, 40
 PLAIN = {}
@@ -108,7 +108,7 @@ def test_growth_keeps_numbers_and_compiles_once_per_power_of_two():
     used = {}
     for n in range(1, 6):
         live.tick(X[:n, n])
-        used[live.capacity] = live._program
+        used[live.capacity] = live._blocks.program
         if n < 5:
             live.add(f"later {n}")
     assert list(used) == [1, 2, 4, 8]
@@ -120,12 +120,30 @@ def test_growth_keeps_numbers_and_compiles_once_per_power_of_two():
     assert live.positions.tolist() == [5, 4, 3, 2, 1]
 
 
+def test_a_large_fleet_is_many_blocks_of_one_program(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 8)
+    X = samples(streams=21, ticks=12)
+    small, live = icvi.Live(pipeline(), P, 8), icvi.Live(pipeline(), P, 21, capacity=40)
+    traces = small._blocks.program.traces
+    want = [ticked(icvi.Live(pipeline(), P, 8), part) for part in (X[:8], X[8:16])]
+    readings = ticked(live, X[:, :4]), live.tick_many(X[:, 4:])
+    got = jax.tree.map(lambda *a: np.concatenate(a, 1), *readings)
+    assert live.capacity == 40 and got.centers.shape == (21, 12, 2, P)
+    assert bits_equal(jax.tree.map(lambda a: a[:16], got), jax.tree.map(lambda *a: np.concatenate(a), *want))
+    live.retire([str(i) for i in range(8)])
+    live.add([f"new {i}" for i in range(40)])
+    assert live.capacity == 56
+    live.tick(samples(streams=53)[:, 0])
+    assert live._blocks.program is small._blocks.program and small._blocks.program.traces <= traces + 2
+    assert live.positions.tolist() == [13] * 13 + [1] * 40
+
+
 def test_another_number_does_not_recompile():
     a, b = icvi.Live(pipeline(0.9), P, N), icvi.Live(pipeline(0.5), P, N)
     X = samples(1)
-    first, traces = ticked(a, X), a._program.traces
+    first, traces = ticked(a, X), a._blocks.program.traces
     second = ticked(b, X)
-    assert a._program is b._program and b._program.traces == traces
+    assert a._blocks.program is b._blocks.program and b._blocks.program.traces == traces
     assert not bits_equal(first.values, second.values)
 
 

@@ -87,6 +87,7 @@ class Group(NamedTuple):
         features: int,
         names: Sequence[str],
         keep: tuple[str, ...] = FIELDS,
+        devices: Sequence[jax.Device] | None = None,
     ) -> Live:
         """Together: the newest checkpoint below `path` that all processes have, or a new fleet where there is none.
 
@@ -108,11 +109,11 @@ class Group(NamedTuple):
                 if number > least:
                     file.unlink()
         if least:
-            live = Live.load(own, pipe, keep)
+            live = Live.load(own, pipe, keep, devices)
         elif others:
-            live = Live.load(path, pipe, keep)
+            live = Live.load(path, pipe, keep, devices)
         else:
-            return Live(pipe, features, names, keep=keep)
+            return Live(pipe, features, names, keep=keep, devices=devices)
         live.retire([name for name in live.names if name not in set(names)])
         live.add([name for name in names if name not in set(live.names)])
         return live

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from icvi_jax.drive import checkpoint
+from icvi_jax.drive.blocks import Blocks
 from icvi_jax.drive.engine import FIELDS, check_keep
-from icvi_jax.drive.program import columns, float_type, numbers_of, program_for
+from icvi_jax.drive.program import float_type
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
 from icvi_jax.types import Array, Reading
@@ -23,10 +24,12 @@ class Live:
     """A fleet of live streams: one call a tick, one compiled program.
 
     Rows of samples and of readings are in the order of `names`. The program has room for a power of two of streams; it
-    is compiled when the fleet first ticks and again only when it outgrows that room.
+    is compiled when the fleet first ticks and again only when it outgrows that room. From 1024 streams on it is many
+    blocks of 1024, and nothing is compiled any more.
 
-    Bits: the same capacity gives the same bits, today, after a restart, and by `tick` as by `tick_many`. Another
-    capacity is another program and may round the last bit differently; give `capacity` to have room from the start.
+    Bits: the same program gives the same bits, today, after a restart, and by `tick` as by `tick_many`. A fleet that
+    outgrows 1, 2, 4, … 512 streams goes on with another program, which may round the last bit differently; give
+    `capacity` to have room from the start.
 
     Parameters
     ----------
@@ -36,6 +39,7 @@ class Live:
     dtype : floating type of state and readings; JAX's default float.
     keep : fields of the reading to bring back; the others are None and cost nothing.
     capacity : room for at least this many streams.
+    devices : the blocks of a large fleet go round these, at the price of compiling for each; JAX's default one.
 
     Attributes
     ----------
@@ -62,6 +66,7 @@ class Live:
         dtype: object = None,
         keep: tuple[str, ...] = FIELDS,
         capacity: int | None = None,
+        devices: Sequence[jax.Device] | None = None,
     ):
         whole("Live", "features", features)
         if isinstance(streams, int):
@@ -73,9 +78,8 @@ class Live:
         self._keep = check_keep("Live", keep)
         self._names = _checked((), streams)
         self._positions = np.zeros(len(self._names), np.int64)
-        self._numbers = numbers_of(pipe)
-        self._resize(max(len(self._names), capacity or 0))
-        self._state = self._program.place(self._fresh(self._capacity))
+        self._devices = devices
+        self._blocks = self._room(max(len(self._names), capacity or 0))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +94,7 @@ class Live:
     @property
     def capacity(self) -> int:
         """How many streams the program has room for."""
-        return self._capacity
+        return self._blocks.capacity
 
     @property
     def features(self) -> int:
@@ -100,7 +104,7 @@ class Live:
     @property
     def state(self) -> PipelineState:
         """The state of all streams as NumPy arrays (…, N), for `explain` or `run_fleet`; a copy."""
-        return jax.tree.map(lambda a: a[..., : len(self._names)].copy(), self._program.snapshot(self._state))
+        return self._blocks.snapshot(len(self._names))
 
     def tick(self, x: Array, offsets: Array | None = None) -> Reading:
         """Take in one sample of every stream.
@@ -119,11 +123,7 @@ class Live:
         n = len(self._names)
         if x.shape != (n, self._features):
             raise ValueError(f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {x.shape}")
-        after = self._after(1, offsets)
-        self._x[:n] = x
-        self._state, out = self._program.tick(self._numbers, self._state, self._x)
-        self._positions = after  # together with the state: whatever happens now, they agree
-        return self._program.read(out, n)
+        return self._blocks.tick(x, self._positions, self._after(1, offsets))
 
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
         """Take in several samples of every stream: the same numbers as so many ticks, with fewer calls.
@@ -146,11 +146,12 @@ class Live:
         while start < X.shape[1]:
             t = min(LONGEST, 1 << (X.shape[1] - start).bit_length() - 1)
             now = offsets if start + t == X.shape[1] else None
-            if t == 1:
-                reading = self.tick(X[:, start], now)
+            x, after = X[:, start : start + t], self._after(t, now)
+            if t == 1:  # the program is there already
+                reading = self._blocks.tick(x[:, 0], self._positions, after)
                 readings.append(jax.tree.map(lambda a: a[:, None], reading))
             else:
-                readings.append(self._scan(X[:, start : start + t], now))
+                readings.append(self._blocks.tick(x, self._positions, after))
             start += t
         return jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *readings)
 
@@ -171,11 +172,17 @@ class Live:
     def save(self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3) -> os.PathLike:
         """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
         return checkpoint.save(
-            path, self.pipe, self.state, self._positions, self._names, extra, keep, room=self._capacity
+            path, self.pipe, self.state, self._positions, self._names, extra, keep, room=self.capacity
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike, pipe: Pipeline, keep: tuple[str, ...] = FIELDS) -> Live:
+    def load(
+        cls,
+        path: str | os.PathLike,
+        pipe: Pipeline,
+        keep: tuple[str, ...] = FIELDS,
+        devices: Sequence[jax.Device] | None = None,
+    ) -> Live:
         """The fleet as it was saved: names, positions, state and capacity, so that it goes on bit by bit."""
         found = checkpoint.load_checkpoint(path, pipe, xp=np)
         state = found.state
@@ -183,21 +190,12 @@ class Live:
             raise checkpoint.CheckpointError(f"{found.path}: holds streams {state.anchor.shape[1:]}, not a fleet (N,)")
         p, n = state.anchor.shape
         names = n if found.names is None else found.names
-        live = cls(pipe, p, names, state.anchor.dtype, keep, found.room)
+        live = cls(pipe, p, names, state.anchor.dtype, keep, found.room, devices)
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()
-        live._state = live._program.place(columns(state, live._fresh(live._capacity), range(n)))
+        live._blocks.place(state, range(n))
         return live
-
-    def _scan(self, X, offsets):
-        n, t, p = X.shape
-        room = np.full((self._capacity, t, p), np.nan, self._dtype)
-        room[:n] = X
-        after = self._after(t, offsets)
-        self._state, out = self._program.scan(self._numbers, self._state, room)
-        self._positions = after
-        return self._program.read(out, n)
 
     def _after(self, ticks, offsets):
         if offsets is None:
@@ -211,22 +209,17 @@ class Live:
             raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
         return offsets.astype(np.int64)
 
-    def _fresh(self, streams):
-        return self.pipe.init(self._features, (streams,), xp=np, dtype=self._dtype)
-
-    def _resize(self, streams):
-        self._capacity = 1 << max(streams - 1, 0).bit_length()
-        self._program = program_for(self.pipe, self._features, self._capacity, self._dtype, self._keep)
-        self._x = np.full((self._capacity, self._features), np.nan, self._dtype)
+    def _room(self, streams):
+        return Blocks(self.pipe, self._features, streams, self._dtype, self._keep, self._devices)
 
     def _arrange(self, rows, names):
         """Let row i of the fleet be the old row `rows[i]`, or a new stream where that is −1."""
-        old = self._program.snapshot(self._state)
-        if len(names) > self._capacity:
-            self._resize(len(names))
-        self._x[:] = np.nan
-        self._state = self._program.place(columns(old, self._fresh(self._capacity), rows))
-        self._positions = np.array([0 if row < 0 else self._positions[row] for row in rows], np.int64)
+        old = self.state
+        if len(names) > self.capacity:
+            self._blocks = self._room(len(names))
+        self._blocks.place(old, rows)
+        rows = np.asarray(rows, int)
+        self._positions = np.where(rows < 0, 0, np.append(self._positions, 0)[rows])
         self._names = names
 
 

@@ -1,13 +1,10 @@
-"""Program: what a live fleet runs at a tick, compiled once for each capacity."""
+"""Program: what a block of live streams runs at a tick, compiled once for each size of a block."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from icvi_jax.drive.engine import kept
 from icvi_jax.drive.packing import Packing
@@ -20,9 +17,6 @@ state in and out of the buffer costs more than the call."""
 
 ALONE = 4
 """With more slots than this a lone stream runs without an axis of streams: loops over slots are not unrolled then."""
-
-SPREAD = 2048
-"""From this many streams a device on, a fleet is spread over the devices of this process."""
 
 _programs: dict[tuple, Program] = {}
 
@@ -40,38 +34,37 @@ def numbers_of(pipe: Pipeline) -> tuple[Array, ...]:
     return tuple(jnp.asarray(a) for a in jax.tree.leaves(pipe))
 
 
-def program_for(pipe: Pipeline, features: int, capacity: int, dtype: np.dtype, keep: tuple[str, ...]) -> Program:
-    """The program of a fleet; fleets whose pipelines differ in numbers only share it."""
+def program_for(pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...]) -> Program:
+    """The program of a block of streams; fleets whose pipelines differ in numbers only share it."""
     numbers, structure = jax.tree.flatten(pipe)
-    key = (structure, tuple(np.shape(a) for a in numbers), features, capacity, dtype, keep)
+    key = (structure, tuple(np.shape(a) for a in numbers), features, block, dtype, keep)
     if key not in _programs:
-        _programs[key] = Program(pipe, features, capacity, dtype, keep)
+        _programs[key] = Program(pipe, features, block, dtype, keep)
     return _programs[key]
 
 
 class Program:
-    """The compiled functions of a fleet of one capacity, and the form in which its state travels.
+    """The compiled functions of one block of streams, and the form in which its state travels.
 
-    The state is donated: `tick` and `scan` consume the one they are given.
+    The form is one packed buffer for a small block and arrays (…, block) for a larger one. The state is donated: `tick`
+    and `scan` consume the one they are given.
 
     Attributes
     ----------
-    tick : (numbers, state, x (capacity, p)) → state, reading.
-    scan : (numbers, state, X (capacity, t, p)) → state, readings.
+    tick : (numbers, state, x (block, p)) → state, reading.
+    scan : (numbers, state, X (block, t, p)) → state, readings.
     traces : how often a function was traced, which is how often it was compiled.
     """
 
-    def __init__(self, pipe: Pipeline, features: int, capacity: int, dtype: np.dtype, keep: tuple[str, ...]):
+    def __init__(self, pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...]):
         self.traces = 0
-        self._mesh = _spread(capacity)
-        state = pipe.init(features, (capacity,), xp=np, dtype=dtype)
-        x = jax.ShapeDtypeStruct((capacity, features), dtype)
+        state = pipe.init(features, (block,), xp=np, dtype=dtype)
+        x = jax.ShapeDtypeStruct((block, features), dtype)
         reading = jax.eval_shape(lambda p, s, x: kept(p.step(s, x.T)[1], keep), pipe, state, x)
         self._state, self._reading = Packing(state), Packing(reading)
-        self._packed = self._mesh is None and capacity <= PACK and self._state.possible and self._reading.possible
-
+        self._packed = block <= PACK and self._state.possible and self._reading.possible
         structure = jax.tree.structure(pipe)
-        alone = capacity == 1 and pipe.clusterer.slots > ALONE
+        alone = block == 1 and pipe.clusterer.slots > ALONE
 
         def step(numbers, state, x):
             pipe = jax.tree.unflatten(structure, numbers)
@@ -96,64 +89,23 @@ class Program:
             self.traces += 1
             return jax.lax.scan(lambda s, x: once(numbers, s, x), state, jnp.swapaxes(X, 0, 1))
 
-        self.tick = self._compiled(tick, state, reading, leading=0)
-        self.scan = self._compiled(scan, state, reading, leading=1)
+        self.tick, self.scan = jax.jit(tick, donate_argnums=1), jax.jit(scan, donate_argnums=1)
 
-    def _compiled(self, function, state, reading, leading):
-        if self._mesh is not None:
-            states = jax.tree.map(lambda a: _last(a.ndim), state)
-            readings = jax.tree.map(lambda a: _last(a.ndim + leading), reading)
-            function = jax.shard_map(
-                function, mesh=self._mesh, in_specs=(PartitionSpec(), states, PartitionSpec("streams")),
-                out_specs=(states, readings),
-            )  # fmt: skip
-        return jax.jit(function, donate_argnums=1)
-
-    def place(self, state: PipelineState):
-        """A state of NumPy arrays on the devices, in the form that `tick` takes."""
-        if self._mesh is not None:
-            return jax.tree.map(lambda a: jax.device_put(a, NamedSharding(self._mesh, _last(a.ndim))), state)
+    def place(self, state: PipelineState, device: jax.Device | None):
+        """A state of NumPy arrays on a device, in the form that `tick` takes."""
         # A copy: on a CPU the device would share memory with the array, and donation would write into it.
-        own = jax.tree.map(lambda a: jnp.array(a, copy=True), state)
+        own = jax.device_put(jax.tree.map(lambda a: np.array(a, copy=True), state), device, may_alias=False)
         return jax.jit(self._state.pack)(own) if self._packed else own
 
     def snapshot(self, placed: object) -> PipelineState:
-        """The state as NumPy arrays of its own, (…, capacity)."""
+        """The state as NumPy arrays, (…, block); good until the next tick."""
         if self._packed:
             tree = self._state.views(np.asarray(placed), placed.shape[-1])
-            return jax.tree.map(lambda a: np.moveaxis(a, 0, -1).copy(), tree)
-        return jax.tree.map(lambda a: np.array(a, copy=True), placed)
+            return jax.tree.map(lambda a: np.moveaxis(a, 0, -1), tree)
+        return jax.tree.map(np.asarray, placed)
 
     def read(self, out: Array | Reading, streams: int) -> Reading:
         """What `tick` or `scan` returned, as NumPy arrays that lead with (streams,) or (streams, t)."""
         if self._packed:
             return self._reading.views(np.asarray(out), streams)
-        return jax.tree.map(lambda a: _lead(np.asarray(a), streams), out)
-
-
-def columns(state: PipelineState, room: PipelineState, rows: Iterable[int]) -> PipelineState:
-    """`room` with the streams `rows` of `state` in its first places."""
-    rows = np.asarray(list(rows), int)
-    kept = np.flatnonzero(rows >= 0)
-
-    def fill(old, new):
-        new[..., kept] = old[..., rows[kept]]
-        return new
-
-    return jax.tree.map(fill, state, jax.tree.map(lambda a: np.array(a, copy=True), room))
-
-
-def _spread(capacity):
-    """The mesh a fleet of `capacity` slots is spread over, or None for one device."""
-    devices = jax.local_devices()
-    if len(devices) < 2 or capacity % len(devices) or capacity // len(devices) < SPREAD:
-        return None
-    return Mesh(np.array(devices), ("streams",))
-
-
-def _last(ndim):
-    return PartitionSpec(*[None] * (ndim - 1), "streams")
-
-
-def _lead(a, streams):
-    return np.moveaxis(a[..., :streams], -1, 0)
+        return jax.tree.map(lambda a: np.moveaxis(np.asarray(a)[..., :streams], -1, 0), out)
