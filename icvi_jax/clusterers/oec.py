@@ -27,7 +27,7 @@ class EllipsoidalState(NamedTuple):
     tracker_mean, tracker_cov : (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
         past; of all samples before there is a cluster.
     ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
-    recent : (p + 1, p, *streams), the last samples; (0, p, *streams) unless new clusters are made of them.
+    recent : (p + 1, p, *streams), the last samples; None unless new clusters are made of them.
     """
 
     centers: Array
@@ -40,7 +40,7 @@ class EllipsoidalState(NamedTuple):
     tracker_mean: Array
     tracker_cov: tuple[Array, ...]
     ages: Array
-    recent: Array
+    recent: Array | None
 
     @property
     def covariances(self) -> Array:
@@ -85,8 +85,7 @@ class OnlineEllipsoidal(Clusterer):
     Examples
     --------
     >>> import icvi_jax as icvi
-    >>> from icvi_jax.clusterers.oec import OnlineEllipsoidal
-    >>> pipe = icvi.Pipeline(clusterer=OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
     >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
     11
 
@@ -150,7 +149,7 @@ class OnlineEllipsoidal(Clusterer):
             tracker_mean=xp.zeros((p, *streams), dtype=dtype),
             tracker_cov=tuple(xp.zeros((1, n, *streams), dtype=dtype) for n in lengths),
             ages=xp.full((p + 1, *streams), COUNT_LIMIT, dtype=xp.int32),
-            recent=xp.zeros((p + 1 if self.seed == "buffer" else 0, p, *streams), dtype=dtype),
+            recent=xp.zeros((p + 1, p, *streams), dtype=dtype) if self.seed == "buffer" else None,
         )
 
     def step(self, state, x, seen):

@@ -128,22 +128,26 @@ def compose(G):
 def factor(S, floor):
     r"""The factors G of a symmetric matrix.
 
-    Every exact pivot is at least the smallest eigenvalue of S, so a matrix with a ridge loses nothing by the floor, and
-    rounding cannot make it indefinite.
+    In exact arithmetic a pivot is at least the smallest eigenvalue of S, and at least :math:`c_i²/S_{ii}` for every
+    element c below it. So holding it there costs nothing, and rounding can neither make the result indefinite nor grow.
 
     Parameters
     ----------
-    S : columns.
-    floor : (k, *streams), the least that a pivot can be in exact arithmetic.
+    S : columns of a positive definite matrix.
+    floor : (k, *streams), the least that an eigenvalue can be in exact arithmetic.
     """
     xp = namespace(floor)
     rounding = 4 * float(xp.finfo(floor.dtype).eps)
+    diagonal = xp.stack([c[:, 0, ...] for c in S], axis=1)
     G, roots = [], []
     for r, c in enumerate(S):
-        least = xp.maximum(floor, rounding * c[:, 0, ...])[:, None, ...]
+        least = xp.maximum(floor, rounding * diagonal[:, r, ...])
         for j, root in enumerate(roots):
             c = c - root[:, r - j : r - j + 1, ...] * root[:, r - j :, ...]
-        c = xp.maximum(c, least * along(c, 1.0, 0.0) + along(c, 0.0, -far(c.dtype, xp)))
+        if r + 1 < len(S):
+            below = c[:, 1:, ...]
+            least = xp.maximum(least, xp.max(below / diagonal[:, r + 1 :, ...] * below, axis=1))
+        c = xp.maximum(c, least[:, None, ...] * along(c, 1.0, 0.0) + along(c, 0.0, -far(c.dtype, xp)))
         G.append(c)
         roots.append(c / xp.sqrt(c[:, :1, ...]))
     return tuple(G)
@@ -152,10 +156,8 @@ def factor(S, floor):
 def covariance(rows):
     """Mean (p, *streams) and the columns of the covariance (ddof = 1) of the samples `rows` (n, p, *streams)."""
     xp = namespace(rows)
-    n, p = rows.shape[0], rows.shape[1]
     mean = xp.mean(rows, axis=0)
-    e = rows - mean
-    return mean, tuple(xp.sum(c, axis=0)[None, ...] / (n - 1) for c in squared(e))
+    return mean, tuple(xp.sum(c, axis=0)[None, ...] / (rows.shape[0] - 1) for c in squared(rows - mean))
 
 
 def ridge(S):
