@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer
-from icvi_jax.kernels.arrays import COUNT_LIMIT, count, namespace, position, smallest, squares
+from icvi_jax.kernels.arrays import COUNT_LIMIT, count, first_equal, namespace, slots, squares
 from icvi_jax.spec import one_of, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes
 
@@ -75,11 +75,12 @@ class SequentialKMeans(Clusterer):
         full = active[-1, ...]  # slots fill in order
         e = x - v
         d = squares(e, 1)
-        free = ~active & xp.concat([xp.ones_like(active[:1, ...]), active[:-1, ...]], axis=0)
         if self.seeding == "distinct":
-            same = active & (d == 0)
-            free = xp.where(xp.any(same, axis=0), same, free)
-        hit = xp.where(full, smallest(d), free) & seen
+            d = xp.where(d == 0, xp.full_like(d, -2.0), d)
+        d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
+        nearest = xp.min(d, axis=0)
+        slot = first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))  # k where the sample is missing
+        hit = slot == slots(d, self.k)
         n = n + xp.astype(hit & (n < COUNT_LIMIT), n.dtype)
         u = xp.astype(hit, x.dtype)
         rate = u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype)
@@ -93,7 +94,7 @@ class SequentialKMeans(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=new.ready,
-            label=position(hit),
+            label=xp.where(slot < self.k, slot, xp.full_like(slot, -1)),
             k=count(new.active),
             outlier=none,
             overflow=none,

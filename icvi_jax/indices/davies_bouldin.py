@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide
+from icvi_jax.kernels.arrays import smaller
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation
 
@@ -36,7 +37,7 @@ class DaviesBouldin(Index):
         xp = stats.xp
         mass, pairs = stats.dispersion.mass, stats.separation.pairs
         one = xp.ones_like(mass)
-        L = stats.dispersion.level * xp.where(forgetting < 1, xp.minimum(mass, one), one)
+        L = stats.dispersion.level * xp.where(forgetting < 1, smaller(mass, one), one)
         h = stats.separation.smallest
         if self.root:
             L, h = _root(xp, L), _root(xp, h)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import namespace, squares
+from icvi_jax.kernels.arrays import larger, namespace, smaller, squares
 
 
 class Moments(NamedTuple):
@@ -41,7 +41,7 @@ def share(mass, fade, w):
     """
     xp = namespace(mass)
     floor = xp.asarray(float(xp.finfo(mass.dtype).smallest_normal), dtype=mass.dtype)
-    total = xp.maximum(fade * mass, xp.minimum(mass, floor)) + w
+    total = larger(fade * mass, smaller(mass, floor)) + w
     return total, w / xp.where(total > 0, total, xp.ones_like(total))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property, reduce
 
-from icvi_jax.kernels.arrays import UNROLL, far, namespace, slots
+from icvi_jax.kernels.arrays import UNROLL, far, larger, namespace, slots, smaller
 
 
 class Pairs:
@@ -14,9 +14,9 @@ class Pairs:
     are not both active. `least`, `most` and `total` reduce over all pairs, `row_least` and `row_most` over the
     partners j of each slot i.
 
-    One meaning in three forms, chosen by shape alone: a fleet with few slots gets a Python loop, each pair once, each
-    term `(*streams)` (the fast one); a fleet with many slots one row against all, so that the program grows with k and
-    not k²; one stream a `(k, k)` square.
+    One meaning in three forms, chosen by shape alone. A fleet with few slots gets a triangle: slot i against those
+    after it, each pair once, a term for each i (the fast one). A fleet with many slots gets each slot against all, so
+    that the program grows with k and not k². One stream gets a `(k, k)` square.
 
     Parameters
     ----------
@@ -29,13 +29,12 @@ class Pairs:
         self.k = active.shape[0]
         self.rank = active.ndim - 1
         self.square = self.rank == 0
-        self.loop = not self.square and self.k <= UNROLL
-        self.once = [(i, j) for i in range(self.k) for j in range(i + 1, self.k)] if self.loop else []
+        self.triangle = not self.square and self.k <= UNROLL
 
     def _sides(self, a, ordered):
-        if self.loop:
-            spots = self.once + [(j, i) for i, j in self.once] if ordered else self.once
-            return [(a[i, ...], a[j, ...]) for i, j in spots]
+        if self.triangle:
+            sides = [(a[i, ...], a[i + 1 :, ...]) for i in range(self.k - 1)]
+            return sides + [(right, left) for left, right in sides] if ordered else sides
         if self.square:
             return [(a[:, None, ...], a[None, ...])]
         return [(a[i, ...], a) for i in range(self.k)]
@@ -56,7 +55,7 @@ class Pairs:
     def both(self):
         """Terms that say whether two different slots are both active."""
         terms = self.each(lambda a, b: a & b, self.active)
-        if self.loop:
+        if self.triangle:
             return terms
         index = slots(self.active, self.k)
         if self.square:
@@ -65,7 +64,7 @@ class Pairs:
 
     def keep(self, terms, other):
         """`terms`, with the number `other` where not both slots are active."""
-        both = self.both * (len(terms) // len(self.both)) if self.loop and self.both else self.both
+        both = self.both * (len(terms) // max(len(self.both), 1))
         return [self.xp.where(ok, t, self.xp.full_like(t, other)) for ok, t in zip(both, terms)]
 
     def inner(self, a):
@@ -74,42 +73,54 @@ class Pairs:
 
     def distances(self, v):
         """Squared distances of the centres `v` (k, p, *streams); beyond all real ones unless both are active."""
-        return self.keep(self.each(lambda a, b: self.inner((a - b) * (a - b)), v), far(v.dtype, self.xp))
+        if self.triangle:
+            return self.each(self._apart, self._parked(v))
+        return self.keep(self.each(self._apart, v), far(v.dtype, self.xp))
+
+    def _apart(self, a, b):
+        return self.inner((a - b) * (a - b))
+
+    def _parked(self, v):
+        """`v` with inactive centres far away, each elsewhere: a selection for each slot instead of each pair."""
+        xp = self.xp
+        place = xp.astype(slots(v, self.k) + 1, v.dtype) * (1.01 * far(v.dtype, xp) ** 0.5)
+        return xp.where(self.active[:, None, ...], v, xp.broadcast_to(place, v.shape))
 
     def _all(self, terms, pick, over):
-        axes = {"loop": (), "square": (0, 1), "rows": (0,)}["loop" if self.loop else "square" if self.square else "rows"]
-        return reduce(pick, [over(t, axis=axes) if axes else t for t in terms])
+        axes = (0, 1) if self.square else (0,)
+        return reduce(pick, [over(t, axis=axes) for t in terms])
 
     def least(self, terms):
         """The smallest term of all pairs."""
-        return self._all(terms, self.xp.minimum, self.xp.min)
+        return self._all(terms, smaller, self.xp.min)
 
     def most(self, terms):
         """The largest term of all pairs."""
-        return self._all(terms, self.xp.maximum, self.xp.max)
+        return self._all(terms, larger, self.xp.max)
 
     def total(self, terms):
         """The sum of all terms of a symmetric f, each pair once; terms not both active must be 0."""
         whole = self._all(terms, lambda a, b: a + b, self.xp.sum)
-        return whole if self.loop else whole / 2
+        return whole if self.triangle else whole / 2
 
     def _rows(self, terms, pick, over):
         if self.square:
             return over(terms[0], axis=1)
-        if not self.loop:
+        if not self.triangle:
             return self.xp.stack([over(t, axis=0) for t in terms])
-        rows = [[] for _ in range(self.k)]
-        spots = self.once + [(j, i) for i, j in self.once] if len(terms) > len(self.once) else self.once
-        for (i, j), term in zip(spots, terms):
-            rows[i].append(term)
-            if len(terms) == len(self.once):
-                rows[j].append(term)
-        return self.xp.stack([reduce(pick, row) for row in rows])
+        after, before = terms[: self.k - 1], terms[-(self.k - 1) :]  # the same terms if f is symmetric
+        rows = []
+        for i in range(self.k):
+            row = [t[i - j - 1, ...] for j, t in enumerate(before[:i])]
+            if i < self.k - 1:
+                row += [after[i][j, ...] for j in range(self.k - 1 - i)]
+            rows.append(reduce(pick, row))
+        return self.xp.stack(rows)
 
     def row_least(self, terms):
         """The smallest term of each slot's pairs: (k, *streams)."""
-        return self._rows(terms, self.xp.minimum, self.xp.min)
+        return self._rows(terms, smaller, self.xp.min)
 
     def row_most(self, terms):
         """The largest term of each slot's pairs: (k, *streams)."""
-        return self._rows(terms, self.xp.maximum, self.xp.max)
+        return self._rows(terms, larger, self.xp.max)

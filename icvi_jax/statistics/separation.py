@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import count, namespace, squares
+from icvi_jax.kernels.arrays import count, larger, namespace, squares
 from icvi_jax.kernels.pairs import Pairs
 from icvi_jax.statistics.base import Statistic
 from icvi_jax.types import Array
@@ -34,9 +34,10 @@ class Separation(Statistic):
     def update(old, step):
         xp = namespace(step.x)
         (reach,) = old["separation"]
-        alone = step.after.active & (count(step.after.active) == 1) & step.seen
-        d = squares(step.x - step.after.centers, 1)
-        return SeparationState(xp.maximum(reach, xp.max(xp.where(alone, d, 0 * d), axis=0)))
+        centers, active = step.after
+        alone = (count(active) == 1) & step.seen
+        lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
+        return SeparationState(xp.where(alone, larger(squares(step.x - lone), reach), reach))
 
     @staticmethod
     def batch(recording):
