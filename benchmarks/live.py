@@ -81,8 +81,8 @@ def saving(streams, rng, rounds):
         icvi.Live.load(os.path.join(folder, "states"), live.pipe)
         loading = time.perf_counter() - start
     hundred, save = np.median(times, axis=0)
-    print(f"{streams} streams, k=10, p=2: 100 ticks {hundred:.2f} s, a checkpoint of {size / 1e6:.1f} MB {save:.3f} s", end="")
-    print(f": {save / hundred:.1%}; loading {loading:.2f} s")
+    print(f"{streams} streams, k=10, p=2: 100 ticks {hundred:.2f} s, a checkpoint {save:.3f} s", end="")
+    print(f": {save / hundred:.1%} ({size / 1e6:.1f} MB); loading {loading:.2f} s")
     return save / hundred
 
 

@@ -1,5 +1,9 @@
 """A live fleet: the numbers of a recorded run, tick by tick, with streams that come and go."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -145,6 +149,13 @@ def test_another_number_does_not_recompile():
     second = ticked(b, X)
     assert a._blocks.program is b._blocks.program and b._blocks.program.traces == traces
     assert not bits_equal(first.values, second.values)
+
+
+def test_a_tenth_of_the_soak():
+    script = Path(__file__).resolve().parents[1] / "benchmarks" / "soak.py"
+    command = [sys.executable, script, "--samples", "1e7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_readings_stay_as_they_were_read():

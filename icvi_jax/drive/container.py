@@ -24,7 +24,7 @@ class Damaged(ValueError):
     """A file that is not, or no longer, what was written."""
 
 
-def encode(header: dict, arrays: dict[str, np.ndarray]) -> bytes:
+def encode(header: dict, arrays: dict[str, np.ndarray]) -> memoryview:
     """Header and arrays as the bytes of a file; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in arrays.items()}
     listed = {name: [a.dtype.str, list(a.shape), _digest(a)] for name, a in arrays.items()}
@@ -35,8 +35,9 @@ def encode(header: dict, arrays: dict[str, np.ndarray]) -> bytes:
         for name, a in arrays.items():
             with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, a, allow_pickle=False)
-    body = out.getbuffer()[:-64]
-    return bytes(body) + hashlib.sha256(body).hexdigest().encode()
+    content = out.getbuffer()
+    content[-64:] = hashlib.sha256(content[:-64]).hexdigest().encode()
+    return content
 
 
 def decode(content: bytes) -> tuple[dict, dict[str, np.ndarray]]:
@@ -57,7 +58,7 @@ def decode(content: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     return header, arrays
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes | memoryview) -> None:
     """Put `content` at `path` so that at any moment there is the old file or the new one, whole."""
     beside = path.with_name(f".{path.name}.tmp")
     with open(beside, "wb") as file:
