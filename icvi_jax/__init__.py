@@ -4,6 +4,8 @@ from icvi_jax import evaluation, indices, streams
 from icvi_jax.clusterers import OnlineEllipsoidal, SequentialKMeans
 from icvi_jax.drive.batch import batch
 from icvi_jax.drive.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
+from icvi_jax.drive.devices import use_all_cores
+from icvi_jax.drive.export import Export, export
 from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.live import Live
 from icvi_jax.drive.run import Run, run

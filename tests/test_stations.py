@@ -109,3 +109,18 @@ class TestExplain:
         state = icvi.run_fleet(pipe, icvi.streams.s3(seed=5).x[:120].reshape(2, 60, 2)).state
         who = icvi.explain(pipe.panel, state.panel)
         assert who.closest.shape == (2, 2) and np.isfinite(who.ratio).all()
+
+
+class TestRun:
+    def test_it_shows_itself(self):
+        pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+        pipe = pipeline(monitors={"xb": icvi.Distress()})
+        run = icvi.run(pipe, icvi.streams.s3(seed=6).x[:200])
+        assert "200 samples" in run._repr_html_() and len(run.plot().axes) == 2
+
+    def test_tables_are_samples(self):
+        polars = pytest.importorskip("polars", reason="polars is not installed")
+        X = icvi.streams.s3(seed=7).x[:60]
+        table = polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+        got, want = (icvi.run(pipeline(), data, backend="numpy").readings for data in (table, X))
+        np.testing.assert_array_equal(got.values["xb"], want.values["xb"])

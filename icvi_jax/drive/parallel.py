@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from icvi_jax.panel import Panel
 from icvi_jax.surgery import join
 
-LANES = 1024
-"""At most this many lanes: more do not fit into the cache."""
+LANES = 128
+"""At most this many lanes: each reads its own stretch of memory, and more of them than this read no faster."""
 
 SHORTEST = 32
 """Samples a lane has at least, and the fewest lanes that are worth their trouble."""
@@ -47,15 +47,14 @@ def recorded_lanes(panel, X, U, V, A, elapsed, lanes):
         centers = jnp.broadcast_to(v, (k, p, lanes)) if vt is None else vt
         return source, (x, u, centers, jnp.broadcast_to(a, (k, lanes)) if at is None else at, gap)
 
-    inputs = cut((X, U, V, A, elapsed), lanes)
-    return side_by_side(panel, (), feed, inputs, k, p, lanes, len(X), X.dtype)
+    return side_by_side(panel, (), feed, (X, U, V, A, elapsed), k, lanes)
 
 
 @partial(jax.jit, static_argnames=("k", "lanes"))
 def labelled_lanes(panel, X, slots, elapsed, k, lanes):
     """Values (T,) of slots (T,), −1 for noise, with the running means as centres."""
     X = X - X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]  # running means lose no digits near the data
-    p, T = X.shape[1], len(X)
+    p = X.shape[1]
 
     def feed(source, now):
         means, counts = source
@@ -67,9 +66,9 @@ def labelled_lanes(panel, X, slots, elapsed, k, lanes):
         means = means + jnp.where(seen, u / jnp.maximum(counts, 1), 0)[:, None] * e
         return (means, counts), (x, u, means, counts > 0, gap)
 
-    inputs = cut((X, slots, elapsed), lanes)
+    inputs = X, slots, elapsed
     nothing = jnp.zeros((k, p, lanes), X.dtype), jnp.zeros((k, lanes), jnp.int32)
-    means, counts = jax.lax.scan(lambda source, now: (feed(source, now)[0], None), nothing, inputs)[0]
+    means, counts = scan_lanes(lambda source, now: (feed(source, now)[0], None), nothing, inputs, lanes)[0]
 
     def add(before, lane):
         mean, count = lane
@@ -79,11 +78,12 @@ def labelled_lanes(panel, X, slots, elapsed, k, lanes):
 
     first = jnp.zeros((k, p), X.dtype), jnp.zeros(k, jnp.int32)
     starts = jax.lax.scan(add, first, lead((means, counts)))[1]
-    return side_by_side(panel, trail(starts), feed, inputs, k, p, lanes, T, X.dtype)
+    return side_by_side(panel, trail(starts), feed, inputs, k, lanes)
 
 
-def side_by_side(panel, source, feed, inputs, k, features, lanes, samples, dtype):
-    """Values (samples,) by name; `feed(source, inputs_t)` gives what `panel.step` takes, and the next source."""
+def side_by_side(panel, source, feed, inputs, k, lanes):
+    """Values (T,) by name; `feed(source, inputs_t)` gives the next source and what `panel.step` takes."""
+    features, dtype = inputs[0].shape[1], inputs[0].dtype
     one = jnp.ones(lanes, dtype)
 
     def summarize(carry, now):
@@ -106,22 +106,26 @@ def side_by_side(panel, source, feed, inputs, k, features, lanes, samples, dtype
 
     nothing = panel.init(k, features, streams=(lanes,), dtype=dtype)
     start = nothing, source, 0 * one, jnp.ones((k, lanes), bool)
-    summaries, _, spans, alive = jax.lax.scan(summarize, start, inputs)[0]
+    summaries, _, spans, alive = scan_lanes(summarize, start, inputs, lanes)[0]
     states = jax.lax.scan(follow, panel.init(k, features, dtype=dtype), lead((summaries, spans, alive)))[1]
-    values = jax.lax.scan(step, (trail(states), source), inputs)[1]
-    return jax.tree.map(lambda a: jnp.reshape(jnp.moveaxis(a, 1, 0), (-1,))[:samples], values)
+    return scan_lanes(step, (trail(states), source), inputs, lanes)[1]
 
 
-def cut(arrays, lanes):
-    """Arrays (T, …) as (T / lanes, …, lanes): consecutive times are in one lane; the end is filled with NaN or 0."""
+def scan_lanes(body, start, inputs, lanes):
+    """Scan arrays (T, …) cut into stretches of consecutive samples, read side by side.
 
-    def one(a):
-        length = -(-a.shape[0] // lanes)
-        fill = jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0
-        a = jnp.pad(a, [(0, lanes * length - a.shape[0]), *[(0, 0)] * (a.ndim - 1)], constant_values=fill)
-        return jnp.moveaxis(jnp.reshape(a, (lanes, length, *a.shape[1:])), 0, -1)
+    `body` gets them as (…, lanes); the first of `inputs` are the samples, and what is beyond the end is missing.
+    """
+    samples = inputs[0].shape[0]
+    length = -(-samples // lanes)
+    first = length * jnp.arange(lanes)
 
-    return jax.tree.map(one, arrays)
+    def at(carry, t):
+        x, *rest = jax.tree.map(lambda a: jnp.moveaxis(a.at[first + t].get(mode="clip"), 0, -1), inputs)
+        return body(carry, (jnp.where(first + t < samples, x, jnp.nan), *rest))
+
+    carry, out = jax.lax.scan(at, start, jnp.arange(length))
+    return carry, jax.tree.map(lambda a: jnp.reshape(a.T, (-1,))[:samples], out)
 
 
 def lead(tree):

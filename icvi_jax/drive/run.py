@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+import jax
 
 from icvi_jax.drive import engine
+from icvi_jax.drive.lanes import scan_one
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Run(NamedTuple):
@@ -22,6 +28,13 @@ class Run(NamedTuple):
 
     state: PipelineState
     readings: Reading
+
+    def plot(self, times: Sequence[object] | None = None) -> Figure:
+        """A figure of the index values over `times` (sample numbers by default); needs matplotlib."""
+        return importlib.import_module("icvi_jax.report.notebook").plot_readings(self.readings, times)
+
+    def _repr_html_(self) -> str:
+        return importlib.import_module("icvi_jax.report.notebook").html_of(self.readings)
 
 
 def run(
@@ -37,7 +50,7 @@ def run(
     Parameters
     ----------
     pipe : the pipeline.
-    X : (T, p), the samples. Rows that are not finite are missing.
+    X : (T, p), the samples: an array, or a pandas, polars or Arrow table. Rows that are not finite are missing.
     state : go on from this state; it is not consumed. None: from the first sample, warm-up included.
     keep : fields of the reading to stack; the others are None.
     backend : "jax" (compiled), "numpy" or "torch" (a plain loop).
@@ -53,12 +66,13 @@ def run(
     xp, X = engine.backend_arrays(backend, X)
     keep = engine.check_keep("run", keep)
     engine.check_samples("run", pipe, X, state, "T, p")
+    elapsed = engine.check_elapsed("run", elapsed, X.shape[:1])
     if elapsed is not None:
-        elapsed = xp.asarray(np.asarray(elapsed), dtype=X.dtype)
-        if elapsed.shape != X.shape[:1]:
-            raise ValueError(f"run(elapsed=…): needs one number a sample, ({X.shape[0]},), got {tuple(elapsed.shape)}")
+        elapsed = xp.asarray(elapsed, dtype=X.dtype)
     if state is None:
         state = pipe.init(X.shape[1], xp=xp, dtype=X.dtype)
     if backend == "jax":
-        return Run(*engine.scan(pipe, state, X, elapsed, keep))
+        traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((pipe, state, X)))
+        in_kernel = not traced and all(device.platform == "cpu" for device in X.devices())
+        return Run(*scan_one(pipe, state, X, elapsed, keep, in_kernel))
     return Run(*engine.loop(pipe, state, X, elapsed, keep, xp))

@@ -1,0 +1,88 @@
+"""Export a pipeline as portable programs, for machines and languages without this library."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.export import Exported
+
+from icvi_jax.pipeline import Pipeline
+from icvi_jax.spec import whole
+
+
+class Export(NamedTuple):
+    """A pipeline as two StableHLO programs, lowered for all platforms asked for.
+
+    Attributes
+    ----------
+    step : (leaves of the pipeline, leaves of the state, x (p, N)) → leaves of the state, leaves of the reading.
+    scan : (leaves of the pipeline, leaves of the state, X (T, p, N)) → the same, readings stacked over time.
+    numbers : the leaves of the pipeline: forgetting and so on. Others of the same types may be given instead.
+    start : the leaves of the state before any sample.
+    """
+
+    step: Exported
+    scan: Exported
+    numbers: list[jax.Array]
+    start: list[jax.Array]
+
+
+def export(
+    pipe: Pipeline,
+    features: int,
+    streams: int | None = None,
+    platforms: tuple[str, ...] = ("cpu", "cuda", "tpu"),
+    samples: int | None = 256,
+) -> Export:
+    """Lower a pipeline with `jax.export`, also for platforms that this machine does not have.
+
+    The programs take and return flat lists of arrays, in the order of `jax.tree.leaves`, so that whoever loads them
+    needs no class of this library. A program's `call` runs it, on its own or under `jax.jit`; its `serialize()` makes
+    bytes of it and `jax.export.deserialize` gets it back (both need the package `flatbuffers`);
+    `mlir_module_serialized` is the bare StableHLO, for runtimes other than JAX.
+
+    Parameters
+    ----------
+    pipe : the pipeline.
+    features : p, the number of features.
+    streams : N, the size of the fleet; None for one stream, without the last axis.
+    platforms : where the programs shall run.
+    samples : T, how many samples a call of `scan` takes; None leaves it open, at the price of a check in the program.
+
+    Examples
+    --------
+    >>> import jax, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> out = icvi.export(pipe, features=2, streams=8, samples=5)
+    >>> out.step.platforms
+    ('cpu', 'cuda', 'tpu')
+    >>> state, readings = out.scan.call(out.numbers, out.start, jax.numpy.ones((5, 2, 8)))
+    >>> readings[0].shape
+    (5, 8)
+    >>> blob = out.step.serialize()  # doctest: +SKIP
+    >>> step = jax.export.deserialize(blob)  # doctest: +SKIP
+    """
+    whole("export", "features", features)
+    if streams is not None:
+        whole("export", "streams", streams)
+    lanes = () if streams is None else (streams,)
+    numbers, form = jax.tree.flatten(pipe)
+    numbers = [jnp.asarray(a) for a in numbers]
+    start, layout = jax.tree.flatten(pipe.init(features, lanes))
+
+    def step(numbers, state, x):
+        state, reading = jax.tree.unflatten(form, numbers).step(jax.tree.unflatten(layout, state), x)
+        return jax.tree.leaves(state), jax.tree.leaves(reading)
+
+    def scan(numbers, state, X):
+        return lax.scan(lambda state, x: step(numbers, state, x), state, X)
+
+    shape = (features, *lanes)
+    length = jax.export.symbolic_shape("T")[0] if samples is None else samples
+    dtype = jnp.result_type(float)
+    x, X = jax.ShapeDtypeStruct(shape, dtype), jax.ShapeDtypeStruct((length, *shape), dtype)
+    lower = [jax.export.export(jax.jit(f), platforms=platforms) for f in (step, scan)]
+    return Export(lower[0](numbers, start, x), lower[1](numbers, start, X), numbers, start)

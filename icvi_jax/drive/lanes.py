@@ -1,0 +1,108 @@
+"""The compiled scan of `run` and `run_fleet`: streams side by side in the lanes of the machine's vectors."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from icvi_jax.drive import kernel
+from icvi_jax.drive.engine import kept
+
+
+def scan_lanes(pipe, state, X, elapsed, phase, keep: tuple[str, ...], every: int, in_kernel: bool):
+    """Scan X (T, p, n), all n streams at once.
+
+    Parameters
+    ----------
+    elapsed : (T,), (T, n) or None.
+    phase : samples since the last reading that was kept; the first of X is number `phase` of its group.
+    every : the last reading of each group of this many samples is kept.
+    in_kernel : make one kernel of the scan if the step allows it; for CPUs only.
+
+    Returns
+    -------
+    The state, and readings (rows, …, n), one row for each group that X touches; the last may be incomplete.
+    """
+
+    def step(pipe, state, x, gap):
+        state, reading = pipe.step(state, x, gap)
+        return state, kept(reading, keep)
+
+    first = X[0], None if elapsed is None else elapsed[0]
+    quick, (_, shapes) = kernel.rewritten(step, pipe, state, *first)
+    quick = quick if in_kernel else None
+    advance = step if quick is None else quick
+    rows = 1 + (X.shape[0] + every - 2) // every
+
+    def whole(pipe, state, X, elapsed, phase):
+        def body(carry, inputs):
+            at, state, kept_so_far = carry
+            state, reading = advance(pipe, state, *inputs)
+            row = at // every  # written over until its group is complete
+            put = partial(lax.dynamic_update_index_in_dim, index=row, axis=0)
+            return (at + 1, state, jax.tree.map(put, kept_so_far, reading)), None
+
+        empty = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), shapes)
+        (_, state, readings), _ = lax.scan(body, (phase, state, empty), (X, elapsed))
+        return state, readings
+
+    call = whole if quick is None else partial(kernel.one_kernel, whole)
+    return call(pipe, state, X, elapsed, phase)
+
+
+@partial(jax.jit, static_argnames=("keep", "every", "mesh"), donate_argnums=1)
+def scan_blocks(pipe, state, X, elapsed, phase, keep: tuple[str, ...], every: int, mesh: Mesh):
+    """Scan blocks of streams one after the other on each device, the blocks shared out over the mesh.
+
+    A block is small enough for its state to stay in the cache. State and readings lead with the block. The third result
+    is ready when all the others are.
+
+    Parameters
+    ----------
+    state : leaves (blocks, …, n); donated.
+    X : (blocks, n, T, p).
+    elapsed : (T,), (blocks, n, T) or None.
+    """
+    in_kernel = mesh.devices.flat[0].platform == "cpu"
+    each = elapsed is not None and elapsed.ndim == 3
+
+    def block(pipe, phase, common, args):
+        state, X, gaps = args
+        gaps = common if gaps is None else gaps.T
+        state, readings = scan_lanes(pipe, state, jnp.permute_dims(X, (1, 2, 0)), gaps, phase, keep, every, in_kernel)
+        return state, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), readings)
+
+    def local(pipe, phase, common, *args):
+        return lax.map(partial(block, pipe, phase, common), args)
+
+    split, whole = P("streams"), P()
+    specs = (whole, whole, whole, split, split, split)
+    # Devices never talk to each other here, so nothing needs to be told apart by the device it lives on.
+    shared = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
+    return *shared(pipe, phase, None if each else elapsed, state, X, elapsed if each else None), phase + 1
+
+
+@partial(jax.jit, static_argnames="keep")
+def reading_of(pipe, state, x, keep: tuple[str, ...]):
+    """The reading of one step; a function of its own so that its shapes are worked out once."""
+    return kept(pipe.step(state, x)[1], keep)
+
+
+@partial(jax.jit, static_argnames=("keep", "in_kernel"))
+def scan_one(pipe, state, X, elapsed, keep: tuple[str, ...], in_kernel: bool):
+    """Scan one stream X (T, p); in a kernel it goes as a fleet of one."""
+    if not in_kernel:
+
+        def body(state, inputs):
+            state, reading = pipe.step(state, *inputs)
+            return state, kept(reading, keep)
+
+        return lax.scan(body, state, (X, elapsed))
+    state = jax.tree.map(lambda a: a[..., None], state)
+    out = scan_lanes(pipe, state, X[..., None], elapsed, jnp.int32(0), keep, 1, True)
+    return jax.tree.map(lambda a: a[..., 0], out)
