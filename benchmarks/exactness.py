@@ -2,9 +2,9 @@
 
     python benchmarks/exactness.py
 
-First table: Xie–Beni with λ = 0.9 over sequential k-means on S1–S3, against the shortcut that adds each sample's squared
-distance from the centre *as it was then* and never corrects it. Second table: the dispersion about a centre that wanders
-and comes back, in float32, by the textbook recursion in C, G, M and by mass, mean and scatter, against float64.
+First table: Xie–Beni with λ = 0.9 over sequential k-means on S1–S3, against the shortcut that adds each sample's
+squared distance from the centre *as it was then* and never corrects it. Second table: the dispersion about a centre
+that wanders and comes back, in float32, by the recursion in C, G, M and by mass, mean and scatter, against float64.
 """
 
 from __future__ import annotations

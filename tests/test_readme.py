@@ -1,5 +1,6 @@
 """The README says what the catalogue says."""
 
+import math
 from pathlib import Path
 
 import icvi_jax as icvi
@@ -8,8 +9,9 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def rows():
+    words = {math.inf: "∞", -math.inf: "−∞"}
     for e in icvi.indices.catalogue():
-        low, high = (("−∞" if end < 0 else "∞") if end in (float("inf"), float("-inf")) else f"{end:g}" for end in e.range)
+        low, high = (words.get(end, f"{end:g}") for end in e.range)
         yield f"| `{e.name}` | {e.index.__name__} | {e.goal} | {low} … {high} | {e.meaning} |"
 
 

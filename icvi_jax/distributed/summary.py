@@ -70,7 +70,7 @@ def summarize(live: Live, reading: Reading, worst: int) -> Summary:
         pairs = [next(rows) for _ in range(top.shape[1])]
         found[name] = [(node, float(score) * signs[i]) for node, score in pairs if node and score != -np.inf]
         spreads[name] = Spread(int(nodes[i]), *(float(a[i]) for a in (mean, deviation, least, most)))
-    alarms = {name: {} for name in reading.alarms}
+    alarms: dict[str, dict] = {name: {} for name in reading.alarms}
     for (name, code), total in zip(codes, sums[2:]):
         alarms[name][code] = int(total)
     standing = dict(zip(reading.alarms, (int(total) for total in sums[2 + len(codes) :])))

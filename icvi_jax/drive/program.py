@@ -23,7 +23,7 @@ _programs: dict[tuple, Program] = {}
 
 def float_type(dtype: object) -> np.dtype:
     """`dtype` as a NumPy type, or JAX's default float; an error where JAX would quietly take another."""
-    wanted = np.dtype(jnp.result_type(float) if dtype is None else dtype)
+    wanted = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
     if wanted == np.float64 and not jax.config.jax_enable_x64:
         raise ValueError("float64 on JAX needs jax.config.update('jax_enable_x64', True)")
     return wanted

@@ -58,7 +58,7 @@ class Slabs:
         """Take in X (N, t, p) and return the readings (N, rows, …) kept on the way; `done` hears of stream-samples."""
         pieces = list(_pieces(X.shape[1], self.longest))
         rows = (self.phase + X.shape[1]) // self.every
-        out, queue = None, deque()
+        out, queue = None, deque[tuple]()
 
         def collect():
             nonlocal out
