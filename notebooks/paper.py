@@ -28,7 +28,6 @@ import numpy as np
 from IPython.display import Markdown, display
 
 import claims
-import icvi_jax as icvi
 import plots
 import recordings
 import study

@@ -1,0 +1,176 @@
+"""Tune a memory and a monitor on streams whose changes are known: descend a smooth stand-in for F1, keep what F1 likes.
+
+Needs optax (the extra `tuning`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from icvi_jax.drive.descent import descend
+from icvi_jax.drive.steps import scan_steps
+from icvi_jax.evaluation import match
+from icvi_jax.indices import Index
+from icvi_jax.monitors import Distress
+from icvi_jax.pipeline import Pipeline
+from icvi_jax.tuning.events import copies, events_of, parts, traced, values_of
+from icvi_jax.tuning.soft import SoftDistress, soft_f1
+
+LONGEST = 2e4
+"""Half-lives beyond this are no longer told from never forgetting in single precision."""
+
+
+class Quality(NamedTuple):
+    """Means over streams: F1 of spikes, delay of those in time (NaN without any), and false ones per 1000 samples."""
+
+    f1: float
+    delay: float
+    false_per_1000: float
+
+
+class Tuned(NamedTuple):
+    """What `tune` found.
+
+    Attributes
+    ----------
+    pipe : the pipeline with the new forgetting, factor and width, and with XB in its exact form; itself where nothing
+        better was found.
+    before, after : quality on the streams it was tuned on. Judge it on others.
+    losses : of every start, the losses along the descent.
+    """
+
+    pipe: Pipeline
+    before: Quality
+    after: Quality
+    losses: list[list[float]]
+
+
+def tune(
+    pipe: Pipeline,
+    X: ArrayLike,
+    changes: Sequence[Sequence[int]],
+    tolerance: int,
+    half_lives: Sequence[float] = (3.0, 10.0, 35.0),
+    steps: int = 40,
+    rate: float = 0.05,
+    softness: float = 0.05,
+) -> Tuned:
+    """Fit the panel's forgetting and the monitor's factor and width to known changes.
+
+    The clusterer runs once; then a smooth surrogate of F1 is descended by Adam from several memories, through the
+    recursion of the index (with ``normalizer="exact"``, whose gradient in λ means something) and `SoftDistress`. Some
+    points along each path are scored with the monitor itself, and the best F1 is kept, a lower delay deciding ties;
+    the pipeline as it came is among the candidates, so on these streams it never gets worse.
+
+    Parameters
+    ----------
+    pipe : with one monitor, a `Distress`, and without `standardize`.
+    X : (N, T, p); rows that are not finite are missing.
+    changes : of each stream, the samples at which something new begins.
+    tolerance : samples after a change within which an alarm counts.
+    half_lives : memories to start from, besides the pipeline's own; twice each, with the monitor's own thresholds and
+        with low ones.
+    steps, rate : of Adam, on the logarithms of half-life, factor − 1 and width.
+    softness : how smooth the surrogate is, in units of log index. The smoother, the less it agrees with F1.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> streams = [icvi.streams.s2(seed=seed) for seed in range(2)]
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel, monitors={"xb": icvi.Distress()})
+    >>> tuned = tune(pipe, np.stack([s.x for s in streams]), [s.changes for s in streams], 15, half_lives=(), steps=2)
+    >>> tuned.after.f1 >= tuned.before.f1
+    True
+    """
+    import optax
+
+    monitor, index, panel = parts(pipe)
+    events, n = events_of(pipe, X), len(np.asarray(X))
+    if len(changes) != n:
+        raise ValueError(f"tune(changes=…): {len(changes)} lists for {n} streams")
+    own = (float(panel.forgetting), float(monitor.factor), float(monitor.width))
+    keen = (math.sqrt(own[1]), 1.0)  # the surrogate is flat where nothing is raised: start from hearing much as well
+    begin = [own, *((0.5 ** (1 / half), *others) for half in half_lives for others in (own[1:], keen))]
+    windows, counts = _windows(changes)
+    rest = {name: float(getattr(monitor, name)) for name in ("patience", "memory", "warm", "back")}
+
+    def loss(parameters, data):  # all starts at once, each a block of streams; their sum leaves each its own gradient
+        lam, factor, width = (jnp.repeat(a, n) for a in _meaning(parameters))
+        soft = SoftDistress(factor=factor, width=width, softness=softness, **rest)
+        values = values_of(dataclasses.replace(panel, forgetting=lam), traced(data, panel.fuzzifier))[index.name]
+        raised = scan_steps(soft, soft.init(lam.shape), (values,), (index.goal, index.positive))[1]
+        raised = jnp.concatenate([raised, jnp.zeros((tolerance, lam.size))])
+        each = soft_f1(raised, jnp.tile(windows, (lam.size // n, 1)), jnp.tile(counts, (lam.size // n, 1)), tolerance)
+        each = -each.reshape(-1, n).mean(1)
+        return each.sum(), each
+
+    path = list(descend(loss, _numbers(begin), copies(events, len(begin)), optax.adam(rate), steps))
+    points = [np.stack(_meaning(parameters), 1) for parameters, _ in path[:: -max(1, steps // 5)]]
+    points = np.concatenate([np.array([own]), *points]).astype(np.asarray(events[0]).dtype)
+    lam, factor, width = (np.repeat(a, n) for a in points.T)
+    values = values_of(dataclasses.replace(panel, forgetting=jnp.asarray(lam)), copies(events, len(points)))[index.name]
+    judge = dataclasses.replace(monitor, factor=jnp.asarray(factor), width=jnp.asarray(width))
+    found = _matched(judge, index, values, list(changes) * len(points), tolerance)
+    scores = [_mean(found[i : i + n]) for i in range(0, len(found), n)]
+    best = max(range(len(points)), key=lambda i: (round(scores[i].f1, 6), -np.nan_to_num(scores[i].delay, nan=np.inf)))
+    losses = [[float(each[start]) for _, each in path] for start in range(len(begin))]
+    if best == 0:
+        return Tuned(pipe, scores[0], scores[0], losses)
+    lam, factor, width = (float(a) for a in points[best])
+    indices = tuple(index if other.name == index.name else other for other in pipe.panel.indices)
+    panel = dataclasses.replace(pipe.panel, indices=indices, forgetting=lam)
+    monitors = (dataclasses.replace(monitor, factor=factor, width=width),)
+    return Tuned(dataclasses.replace(pipe, panel=panel, monitors=monitors), scores[0], scores[best], losses)
+
+
+def quality(
+    monitor: Distress, index: Index, values: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
+) -> Quality:
+    """How well a monitor hears the changes in the values (N, T) of an index, NaN where a sample is missing."""
+    return _mean(_matched(monitor, index, jnp.asarray(values).T, changes, tolerance))
+
+
+def _matched(monitor, index, values, changes, tolerance):
+    """The match of spikes and changes of each stream, from values (T, N)."""
+    start = monitor.init(values.shape[1:], jnp, values.dtype)
+    alarms = scan_steps(monitor, start, (values, jnp.ones(values.shape, bool)), (index.goal, index.positive))[1]
+    codes = np.asarray(alarms.code)
+    return [match(np.flatnonzero(c == 1).tolist(), true, tolerance, len(c)) for c, true in zip(codes.T, changes)]
+
+
+def _mean(found):
+    delays = [alarm - change for score in found for change, alarm in score.matched]
+    delay = float(np.mean(delays)) if delays else math.nan
+    return Quality(float(np.mean([s.f1 for s in found])), delay, float(np.mean([s.false_per_1000 for s in found])))
+
+
+def _windows(changes):
+    """Changes (N, C) as arrays, and 1 where there is one."""
+    most = max(1, max(map(len, changes)))
+    windows, counts = np.zeros((len(changes), most), int), np.zeros((len(changes), most))
+    for i, some in enumerate(changes):
+        windows[i, : len(some)], counts[i, : len(some)] = some, 1
+    return jnp.asarray(windows), jnp.asarray(counts)
+
+
+def _numbers(points):
+    """Unbounded parameters of (forgetting, factor, width) each; never forgetting starts at the longest half-life."""
+    lam, factor, width = (np.array(a, dtype=float) for a in zip(*points))
+    half = np.full_like(lam, LONGEST)
+    half[lam < 1] = np.minimum(np.log(0.5) / np.log(lam[lam < 1]), LONGEST)
+    parts = {"half": half, "factor": np.maximum(factor - 1.001, 1e-3), "width": width}
+    return {name: jnp.log(jnp.asarray(value)) for name, value in parts.items()}
+
+
+def _meaning(parameters):
+    """Forgetting, factor and width of unbounded parameters."""
+    half = jnp.clip(jnp.exp(parameters["half"]), 0.5, LONGEST)
+    return 0.5 ** (1 / half), 1.001 + jnp.exp(parameters["factor"]), jnp.exp(parameters["width"])
