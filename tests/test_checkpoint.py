@@ -115,6 +115,23 @@ def test_a_folder_falls_back_to_the_newest_good_one_and_says_so(tmp_path, pipe):
         icvi.load(tmp_path, pipe)
 
 
+@pytest.mark.parametrize("call", ("fsync", "replace"))
+def test_a_write_that_fails_leaves_the_file_before(tmp_path, pipe, monkeypatch, call):
+    file = icvi.save(tmp_path / "a.icvi", pipe, ran(pipe), position=1)
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(container.os, call, broken)
+        with pytest.raises(OSError, match="No space"):
+            icvi.save(file, pipe, ran(pipe, seed=1), position=2)
+    assert icvi.load_checkpoint(file, pipe).position == 1
+    icvi.save(file, pipe, ran(pipe, seed=1), position=2)
+    assert icvi.load_checkpoint(file, pipe).position == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["a.icvi"]
+
+
 def test_a_sound_file_of_another_configuration_is_no_reason_to_fall_back(tmp_path, pipe):
     icvi.save(tmp_path, pipe, ran(pipe))
     icvi.save(tmp_path, pipeline(0.5), ran(pipeline(0.5)))
