@@ -21,7 +21,7 @@ ALONE = 4
 _programs: dict[tuple, Program] = {}
 
 
-def float_type(dtype: object) -> np.dtype:
+def float_type(dtype: type | str | np.dtype | None) -> np.dtype:
     """`dtype` as a NumPy type, or JAX's default float; an error where JAX would quietly take another."""
     wanted = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
     if wanted == np.float64 and not jax.config.jax_enable_x64:
