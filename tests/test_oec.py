@@ -1,4 +1,4 @@
-"""Online ellipsoidal clustering against a plain loop, on hostile streams, in fleets, and on what it is for."""
+"""Online ellipsoidal clustering against a plain loop, on hostile streams, in fleets, and its gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,6 @@ import pytest
 from oracles.oec import oec
 
 import icvi_jax as icvi
-from icvi_jax.evaluation import adjusted_rand_index, match
 from icvi_jax.testing.backends import backend
 from icvi_jax.testing.clusterers import follow
 
@@ -196,56 +195,6 @@ def test_warmup():
         assert (events.begin is None) == (warmup == "exact")
         if warmup == "paper":
             assert np.flatnonzero(events.begin).tolist() == [3] and (events.begin_mass == 3).all()
-
-
-def test_full_capacity_is_said():
-    X = icvi.streams.s2(seed=0).x
-    pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=3), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
-    readings = icvi.run(pipe, X).readings
-    k, full = np.asarray(readings.k), np.asarray(readings.overflow)
-    assert k.max() == k[-1] == 3 and full.any() and not full[:900].any()
-    assert np.isfinite(np.asarray(readings.values["xb"])[3:]).all()
-    assert full[920:].mean() > 0.5, "the flag is up only once"
-
-
-def test_what_it_is_for():
-    """A fast part of benchmarks/oec.py: clusters, delays and partitions on fresh draws, and the index that hears it."""
-    pipe = icvi.Pipeline(
-        clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
-    )
-    seeds = range(500, 508)
-    s2, s3 = ([draw(seed=seed) for seed in seeds] for draw in (icvi.streams.s2, icvi.streams.s3))
-    readings = icvi.run_fleet(
-        pipe, np.stack([s.x for s in s2]).astype(np.float32), keep=("values", "label", "k")
-    ).readings
-    k, label, xb = np.asarray(readings.k), np.asarray(readings.label), np.asarray(readings.values["xb"])
-    assert (k[:, -1] == 11).all()
-    delays, scores = [], []
-    for i, s in enumerate(s2):
-        births = (np.flatnonzero(np.diff(k[i]) > 0) + 1)[1:].tolist()
-        score = match(births, s.changes, 199, len(s.x))
-        assert not score.false and not score.missed
-        delays += [alarm - change for change, alarm in score.matched]
-        scores.append(adjusted_rand_index(s.mode[~s.noise], label[i][~s.noise]))
-        for change in s.changes:
-            level = np.median(xb[i, change - 50 : change])
-            assert xb[i, change : change + 10].max() > 8 * level
-            assert xb[i, change + 10 : change + 61].min() < 2 * level
-    assert np.median(delays) <= 5 and np.mean(scores) >= 0.96
-    more = icvi.run_fleet(pipe, np.stack([s.x for s in s3]).astype(np.float32), keep=("k",)).readings
-    assert np.sum(np.asarray(more.k)[:, -1] == 10) >= 6
-
-
-def test_recordings(shared):
-    for name, chosen in (("gsb_node18_lg_standin.csv", [1, 2]), ("gsa_mean100.csv", list(range(11)))):
-        X = np.genfromtxt(shared / name, delimiter=",", skip_header=1, usecols=chosen)[:600]
-        X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
-        panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
-        pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=panel)
-        readings = icvi.run(pipe, X, backend="numpy", keep=("values", "k", "u", "label")).readings
-        first = X.shape[1] + 1
-        assert np.isfinite(readings.values["xb"][first:]).all() and np.isfinite(readings.u).all()
-        assert readings.k[-1] >= 2 and (readings.label >= 0).all()
 
 
 @pytest.mark.parametrize(
