@@ -6,8 +6,7 @@ not: the recursion for P subtracts, and turns indefinite; here everything that i
 
 Triangular and symmetric matrices come as a tuple of the columns of the lower triangle, p arrays
 `(k, p − j, *streams)`, each led by its diagonal element; `packed` ones have the columns one after the other in one
-array. Columns of their own are the faster form: to join them, XLA compiles a loop that no longer uses vectors. Nothing
-calls a linear algebra library: each loop runs over p and does all clusters and all streams at once.
+array. Nothing calls a linear algebra library: each loop runs over p and does all clusters and all streams at once.
 """
 
 from __future__ import annotations
