@@ -92,7 +92,7 @@ print(f"median XB_λ before the change {before:.3f}, in the 50 samples after it 
 # ## An objective: gradients through the recursion
 #
 # Three modes that differ in two of eight directions; the other six have a variance that buries them. Principal
-# components look where the variance is. Instead we descend XB_λ itself, with soft memberships, in the projection and in
+# components look where the variance is. Instead we sphere the data and descend XB_λ itself, with soft memberships, in the projection and in
 # three anchors from which the memberships follow; centres are the means of the members. (With free centres the descent
 # finds a loophole: it sends those that matter least far away, for separation.) First the gradient: against central
 # differences, in double precision.
@@ -103,13 +103,14 @@ truth = np.unique(hidden, axis=0, return_inverse=True)[1].reshape(-1)
 turn = np.linalg.qr(rng.normal(size=(P, P)))[0]
 raw = np.concatenate([hidden + rng.normal(0, 0.5, (300, 2)), rng.normal(0, 8, (300, P - 2))], axis=1) @ turn
 raw = raw - raw.mean(0)
+sphered = raw @ np.linalg.inv(np.linalg.cholesky(np.cov(raw.T)).T)  # all directions alike: variance tells nothing now
 soft_panel = icvi.Panel(indices=(icvi.XieBeni(normalizer="exact"),), forgetting=0.999, fuzzifier=2.0)
 
 
 def clusters(parameters, X):
     codes = X @ jnp.linalg.qr(parameters["projection"])[0]
     gaps = jnp.sum((codes[:, None] - parameters["anchors"]) ** 2, -1)
-    u = 1 / (gaps + 0.1)  # as fuzzy c-means has them: never so small that their squares vanish
+    u = 1 / (gaps + 0.02)  # as fuzzy c-means has them: never so small that their squares vanish
     u = u / u.sum(1, keepdims=True)
     return codes, u, (u**2).T @ codes / (u**2).sum(0)[:, None]
 
@@ -122,9 +123,9 @@ def objective(parameters, X):
 with jax.enable_x64(True):
     parameters = {
         "projection": jnp.asarray(np.linalg.qr(rng.normal(size=(P, 2)))[0]),
-        "anchors": jnp.asarray(rng.normal(size=(K, 2)) * 3),
+        "anchors": jnp.asarray(rng.normal(size=(K, 2))),
     }
-    small = jnp.asarray(raw[:60])
+    small = jnp.asarray(sphered[:60])
     grads = jax.grad(objective)(parameters, small)
     worst = 0.0
     for name, value in parameters.items():
@@ -139,7 +140,7 @@ assert worst < 1e-6 * scale
 # Then the descent, from several random projections at once by `vmap`; the best index wins.
 
 # %%
-data = jnp.asarray(raw, jnp.float32)
+data = jnp.asarray(sphered, jnp.float32)
 descent = optax.adam(0.05)
 
 
@@ -160,10 +161,10 @@ def fit(key):
     return parameters, path
 
 
-found, paths = jax.vmap(fit)(jax.random.split(jax.random.key(1), 8))
+found, paths = jax.vmap(fit)(jax.random.split(jax.random.key(1), 16))
 best = int(jnp.argmin(paths[:, -1]))
 parameters = jax.tree.map(lambda a: np.asarray(a[best]), found)
-learned = raw @ np.linalg.qr(parameters["projection"])[0]
+learned = sphered @ np.linalg.qr(parameters["projection"])[0]
 principal = raw @ np.linalg.svd(raw, full_matrices=False)[2][:2].T
 _, u, centers = clusters(parameters, data)
 label = np.asarray(u).argmax(1)
@@ -180,5 +181,5 @@ for one, codes, title in ((axes[1], principal, "Principal components"), (axes[2]
 axes[2].plot(*centers.T, "+", color="black", ms=10, mew=2);
 
 # %% [markdown]
-# *Left, the index along eight descents, the best in blue. Middle, what principal components show: the noise. Right, the
+# *Left, the index along sixteen descents, the best in blue. Middle, what principal components show: the noise. Right, the
 # projection found by descending the index, colours being the truth, which it was not told, and crosses its centres.*

@@ -192,9 +192,8 @@ for (top, bottom), made in zip(axes.reshape(2, 2), (recordings.weather(), record
 # *Triangles are spikes the monitor raises. Weather (the stand-in): each warm noon is a wave, and the first of them are
 # news; the cold front of 18 October, samples 1150 to 1300, lifts OEC's index above k-means' for five days and is no
 # spike, since it comes slowly. Gas (the stand-in): dotted lines are the known changes of state. k-means was seeded in
-# the first state and its index is orders of magnitude above OEC's, as the paper has it for GSA. OEC's own rises are
-# small: in eleven dimensions a cluster takes twelve anomalies in a row to be born, and many states are shorter than
-# it takes to settle.*
+# the first state and its index is orders of magnitude above OEC's, as the paper has it for GSA. OEC's own index says
+# little here: it makes a second cluster after the first change and none later.*
 
 # %% [markdown]
 # ## The claims
