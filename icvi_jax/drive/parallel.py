@@ -14,6 +14,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from icvi_jax.drive import kernel
 from icvi_jax.panel import Panel
 from icvi_jax.surgery import join
 
@@ -32,7 +33,10 @@ def lanes_for(panel: Panel, samples: int, k: int, features: int) -> int:
     state = jax.eval_shape(lambda: panel.init(k, features))
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(state))
     lanes = min(LANES, samples // SHORTEST, BUDGET // size)
-    return lanes if lanes >= SHORTEST else 1
+    if lanes < SHORTEST:
+        return 1
+    even = (n for n in range(lanes, SHORTEST - 1, -1) if samples % n == 0)  # then nothing has to be copied to fill up
+    return next(even, lanes)
 
 
 @partial(jax.jit, static_argnames="lanes")
@@ -47,7 +51,8 @@ def recorded_lanes(panel, X, U, V, A, elapsed, lanes):
         centers = jnp.broadcast_to(v, (k, p, lanes)) if vt is None else vt
         return source, (x, u, centers, jnp.broadcast_to(a, (k, lanes)) if at is None else at, gap)
 
-    return side_by_side(panel, (), feed, (X, U, V, A, elapsed), k, lanes)
+    values = side_by_side(panel, (), feed, cut((X, U, V, A, elapsed), lanes), k, p)
+    return jax.tree.map(lambda a: a[: len(X)], values)
 
 
 @partial(jax.jit, static_argnames=("k", "lanes"))
@@ -66,9 +71,9 @@ def labelled_lanes(panel, X, slots, elapsed, k, lanes):
         means = means + jnp.where(seen, u / jnp.maximum(counts, 1), 0)[:, None] * e
         return (means, counts), (x, u, means, counts > 0, gap)
 
-    inputs = X, slots, elapsed
+    inputs = cut((X, slots, elapsed), lanes)
     nothing = jnp.zeros((k, p, lanes), X.dtype), jnp.zeros((k, lanes), jnp.int32)
-    means, counts = scan_lanes(lambda source, now: (feed(source, now)[0], None), nothing, inputs, lanes)[0]
+    means, counts = scan_lanes(lambda _, source, now: (feed(source, now)[0], None), panel, nothing, inputs)[0]
 
     def add(before, lane):
         mean, count = lane
@@ -78,15 +83,16 @@ def labelled_lanes(panel, X, slots, elapsed, k, lanes):
 
     first = jnp.zeros((k, p), X.dtype), jnp.zeros(k, jnp.int32)
     starts = jax.lax.scan(add, first, lead((means, counts)))[1]
-    return side_by_side(panel, trail(starts), feed, inputs, k, lanes)
+    values = side_by_side(panel, trail(starts), feed, inputs, k, p)
+    return jax.tree.map(lambda a: a[: len(X)], values)
 
 
-def side_by_side(panel, source, feed, inputs, k, lanes):
+def side_by_side(panel, source, feed, inputs, k, features):
     """Values (T,) by name; `feed(source, inputs_t)` gives the next source and what `panel.step` takes."""
-    features, dtype = inputs[0].shape[1], inputs[0].dtype
+    lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     one = jnp.ones(lanes, dtype)
 
-    def summarize(carry, now):
+    def summarize(panel, carry, now):
         state, source, span, alive = carry
         source, step = feed(source, now)
         new, _ = panel.step(state, *step)
@@ -98,7 +104,7 @@ def side_by_side(panel, source, feed, inputs, k, lanes):
         summary, span, alive = lane
         return join(panel, state, summary, jnp.asarray(panel.forgetting, dtype) ** span, alive), state
 
-    def step(carry, now):
+    def step(panel, carry, now):
         state, source = carry
         source, step = feed(source, now)
         state, values = panel.step(state, *step)
@@ -106,26 +112,40 @@ def side_by_side(panel, source, feed, inputs, k, lanes):
 
     nothing = panel.init(k, features, streams=(lanes,), dtype=dtype)
     start = nothing, source, 0 * one, jnp.ones((k, lanes), bool)
-    summaries, _, spans, alive = scan_lanes(summarize, start, inputs, lanes)[0]
+    summaries, _, spans, alive = scan_lanes(summarize, panel, start, inputs)[0]
     states = jax.lax.scan(follow, panel.init(k, features, dtype=dtype), lead((summaries, spans, alive)))[1]
-    return scan_lanes(step, (trail(states), source), inputs, lanes)[1]
+    cpu = jax.default_backend() == "cpu"
+    values = scan_lanes(step, panel, (trail(states), source), inputs, in_kernel=cpu)[1]
+    return jax.tree.map(lambda a: jnp.reshape(a.T, (-1,)), values)
 
 
-def scan_lanes(body, start, inputs, lanes):
-    """Scan arrays (T, …) cut into stretches of consecutive samples, read side by side.
+def cut(arrays, lanes):
+    """Arrays (T, …) as (lanes, T / lanes, …): consecutive times are in one lane; the end is filled with NaN or 0."""
 
-    `body` gets them as (…, lanes); the first of `inputs` are the samples, and what is beyond the end is missing.
-    """
-    samples = inputs[0].shape[0]
-    length = -(-samples // lanes)
-    first = length * jnp.arange(lanes)
+    def one(a):
+        length = -(-a.shape[0] // lanes)
+        if lanes * length > a.shape[0]:
+            fill = jnp.nan if jnp.issubdtype(a.dtype, jnp.floating) else 0
+            a = jnp.pad(a, [(0, lanes * length - a.shape[0]), *[(0, 0)] * (a.ndim - 1)], constant_values=fill)
+        return jnp.reshape(a, (lanes, length, *a.shape[1:]))
 
-    def at(carry, t):
-        x, *rest = jax.tree.map(lambda a: jnp.moveaxis(a.at[first + t].get(mode="clip"), 0, -1), inputs)
-        return body(carry, (jnp.where(first + t < samples, x, jnp.nan), *rest))
+    return jax.tree.map(one, arrays)
 
-    carry, out = jax.lax.scan(at, start, jnp.arange(length))
-    return carry, jax.tree.map(lambda a: jnp.reshape(a.T, (-1,))[:samples], out)
+
+def scan_lanes(body, panel, start, inputs, in_kernel=False):
+    """Scan the second axis of arrays (lanes, T, …); `body(panel, carry, now)` gets them as (…, lanes)."""
+
+    def at(inputs, t):
+        return trail(jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, t, 1, keepdims=False), inputs))
+
+    quick = kernel.rewritten(body, panel, start, at(inputs, 0))[0] if in_kernel else None
+    times = jnp.arange(jax.tree.leaves(inputs)[0].shape[1], dtype=jnp.int32)
+
+    def whole(panel, start, inputs):
+        step = body if quick is None else quick
+        return jax.lax.scan(lambda carry, t: step(panel, carry, at(inputs, t)), start, times)
+
+    return whole(panel, start, inputs) if quick is None else kernel.one_kernel(whole, panel, start, inputs)
 
 
 def lead(tree):

@@ -69,8 +69,10 @@ def validate(
     U, V, A = recorded("validate", X, memberships, centers, active)
     lanes = lanes_for(panel, *U.shape, X.shape[1]) if parallel else 1
     if lanes > 1:
-        still = jnp.ndim(centers) == 2  # centres that never move need not be copied for every sample
-        return recorded_lanes(panel, X, U, V[0] if still else V, A, elapsed, lanes)
+        # What never changes need not be read for every sample.
+        V = V[0] if jnp.ndim(centers) == 2 else V
+        A = A[0] if active is None or jnp.ndim(active) == 1 else A
+        return recorded_lanes(panel, X, U, V, A, elapsed, lanes)
     start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
     return scan_steps(panel, start, (X, U, V, A, elapsed))[1]
 
