@@ -58,6 +58,11 @@ def rewritten(step: Callable, *args: object) -> tuple[Callable | None, object]:
     return lambda *args: jax.tree.unflatten(tree, _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args))), shapes
 
 
+def loops(steps: int) -> bool:
+    """Whether a scan of so many steps stays a loop: XLA unrolls a single step, and then cannot compile it as a kernel."""
+    return steps > 1
+
+
 def one_kernel(function: Callable, *args: object) -> object:
     """`function(*args)`, compiled for CPUs into one kernel."""
     return set_xla_metadata(jax.jit(function)(*args), xla_cpu_small_call="true", inlineable="false")

@@ -35,7 +35,7 @@ def scan_lanes(pipe, state, X, elapsed, phase, keep: tuple[str, ...], every: int
 
     first = X[0], None if elapsed is None else elapsed[0]
     quick, (_, shapes) = kernel.rewritten(step, pipe, state, *first)
-    quick = quick if in_kernel else None
+    quick = quick if in_kernel and kernel.loops(X.shape[0]) else None
     advance = step if quick is None else quick
     rows = 1 + (X.shape[0] + every - 2) // every
 

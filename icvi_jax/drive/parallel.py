@@ -138,8 +138,9 @@ def scan_lanes(body, panel, start, inputs, in_kernel=False):
     def at(inputs, t):
         return trail(jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, t, 1, keepdims=False), inputs))
 
-    quick = kernel.rewritten(body, panel, start, at(inputs, 0))[0] if in_kernel else None
     times = jnp.arange(jax.tree.leaves(inputs)[0].shape[1], dtype=jnp.int32)
+    in_kernel = in_kernel and kernel.loops(len(times))
+    quick = kernel.rewritten(body, panel, start, at(inputs, 0))[0] if in_kernel else None
 
     def whole(panel, start, inputs):
         step = body if quick is None else quick
