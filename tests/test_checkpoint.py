@@ -79,6 +79,24 @@ def test_stop_save_load_go_on_is_bit_equal(tmp_path, pipe):
     assert bits(straight.state) == bits(stopped.state)
 
 
+def test_a_save_beside_the_ticks_is_of_the_moment_it_was_asked_for(tmp_path, pipe):
+    X = np.random.default_rng(5).normal(size=(20, 5, 2))
+    live, straight = icvi.Live(pipe, 2, 5), icvi.Live(pipe, 2, 5)
+    want = [straight.tick(x) for x in X]
+    for t, x in enumerate(X):
+        live.tick(x)
+        if t == 9:
+            asked = live.save_beside(tmp_path / "states")
+    again = icvi.Live.load(asked.result(), pipe)
+    assert again.positions.tolist() == [10] * 5
+    for t in range(10, 20):
+        assert bits(again.tick(X[t])) == bits(want[t])
+    (tmp_path / "file").touch()
+    live.save_beside(tmp_path / "file" / "states")
+    with pytest.raises(OSError):
+        live.save_beside(tmp_path / "states")
+
+
 def test_a_fleet_that_grew_and_shrank_comes_back(tmp_path, pipe):
     live = icvi.Live(pipe, 2, ["a", "b", "c"], capacity=8)
     X = np.random.default_rng(4).normal(size=(9, 8, 2))

@@ -39,7 +39,8 @@ class Blocks:
         self._size = min(BLOCK, 1 << max(streams - 1, 0).bit_length())
         count = max(1, -(-streams // self._size))
         self.capacity = self._size * count
-        self.program = program_for(pipe, features, self._size, dtype, keep)
+        platform = jax.default_backend() if devices is None else devices[0].platform
+        self.program = program_for(pipe, features, self._size, dtype, keep, platform)
         self._devices = [None] * count if devices is None else [devices[i % len(devices)] for i in range(count)]
         known = {device: jax.device_put(numbers_of(pipe), device) for device in dict.fromkeys(self._devices)}
         self._numbers = [known[device] for device in self._devices]
@@ -70,8 +71,7 @@ class Blocks:
 
     def snapshot(self, streams: int) -> PipelineState:
         """The states of the first `streams`, as NumPy arrays (…, streams) of their own."""
-        pieces = [self.program.snapshot(state) for state in self._states]
-        return jax.tree.map(lambda *of: np.concatenate(of, axis=-1)[..., :streams], *pieces)
+        return self.program.snapshot(self._states, streams)
 
     def tick(self, x: np.ndarray, positions: np.ndarray, after: np.ndarray) -> Reading:
         """Take in x (N, p), or (N, t, p), and move the positions of each block together with its state."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 import numpy as np
@@ -28,8 +29,8 @@ class Live:
     blocks of 1024, and nothing is compiled any more.
 
     Bits: the same program gives the same bits, today, after a restart, and by `tick` as by `tick_many`. A fleet that
-    outgrows 1, 2, 4, … 512 streams goes on with another program, which may round the last bit differently; give
-    `capacity` to have room from the start.
+    outgrows 1, 2, 4, … 512 streams goes on with another program, which may round the last bit differently (on CPUs only
+    a lone stream was ever seen to); give `capacity` to have room from the start.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class Live:
         self._names = _checked((), streams)
         self._positions = np.zeros(len(self._names), np.int64)
         self._devices = devices
+        self._writer, self._saving = ThreadPoolExecutor(1, "icvi checkpoint"), None
         self._blocks = self._room(max(len(self._names), capacity or 0))
 
     @property
@@ -171,9 +173,21 @@ class Live:
 
     def save(self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3) -> os.PathLike:
         """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
-        return checkpoint.save(
-            path, self.pipe, self.state, self._positions, self._names, extra, keep, room=self.capacity
-        )
+        return checkpoint.save(path, self.pipe, self.state, self._positions, self._names, extra, keep, self.capacity)
+
+    def save_beside(
+        self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3
+    ) -> Future[os.PathLike]:
+        """Save as things stand now, while ticks go on: only the copy of the state is waited for.
+
+        A save that is still under way is waited for first, and its error raised here. `result()` of what is returned
+        waits until the checkpoint is safe.
+        """
+        if self._saving is not None:
+            self._saving.result()
+        now = self.pipe, self.state, self.positions, self._names, extra, keep, self.capacity
+        self._saving = self._writer.submit(checkpoint.save, path, *now)
+        return self._saving
 
     @classmethod
     def load(

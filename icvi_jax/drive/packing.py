@@ -54,12 +54,29 @@ class Packing:
             rows.append(a.astype(self.carrier).reshape(-1, a.shape[-1]))
         return jax.numpy.concatenate(rows)
 
+    def packed(self, tree: object) -> np.ndarray:
+        """The tree of NumPy arrays as one buffer of its own."""
+        rows = []
+        for a in jax.tree.leaves(tree):
+            a = np.ascontiguousarray(a)
+            a = a.view(self.carrier) if a.dtype.kind == "f" else a.astype(self.carrier)
+            rows.append(a.reshape(-1, a.shape[-1]))
+        return np.concatenate(rows)
+
     def unpack(self, buffer: Array) -> object:
         """The tree in a buffer; inside a compiled function."""
         leaves = []
         for start, stop, shape, dtype in self.fields:
             a = buffer[start:stop].reshape(*shape, buffer.shape[-1])
             leaves.append(jax.lax.bitcast_convert_type(a, dtype) if dtype.kind == "f" else a.astype(dtype))
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def unpacked(self, buffer: np.ndarray) -> object:
+        """The tree in a NumPy buffer (rows, streams), with streams trailing: views where possible."""
+        leaves = []
+        for start, stop, shape, dtype in self.fields:
+            a = buffer[start:stop].reshape(*shape, buffer.shape[-1])
+            leaves.append(a.view(dtype) if dtype.kind == "f" else a.astype(dtype))
         return jax.tree.unflatten(self.structure, leaves)
 
     def views(self, buffer: np.ndarray, streams: int) -> object:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.drive.engine import kept
+from icvi_jax.drive.kernel import one_kernel, rewritten
 from icvi_jax.drive.packing import Packing
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
 PACK = 128
-"""Up to this many streams the state travels as one buffer: the call costs more than the arithmetic. Beyond, copying the
-state in and out of the buffer costs more than the call."""
-
-ALONE = 4
-"""With more slots than this a lone stream runs without an axis of streams: loops over slots are not unrolled then."""
+"""Where a step is no single kernel, the state travels as one buffer up to this many streams: the call costs more than
+the arithmetic. Beyond, copying the state in and out of the buffer costs more than the call. In a kernel it always does,
+since the copies are part of it."""
 
 _programs: dict[tuple, Program] = {}
 
@@ -34,20 +35,22 @@ def numbers_of(pipe: Pipeline) -> tuple[Array, ...]:
     return tuple(jnp.asarray(a) for a in jax.tree.leaves(pipe))
 
 
-def program_for(pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...]) -> Program:
+def program_for(
+    pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...], platform: str
+) -> Program:
     """The program of a block of streams; fleets whose pipelines differ in numbers only share it."""
     numbers, structure = jax.tree.flatten(pipe)
-    key = (structure, tuple(np.shape(a) for a in numbers), features, block, dtype, keep)
+    key = (structure, tuple(np.shape(a) for a in numbers), features, block, dtype, keep, platform)
     if key not in _programs:
-        _programs[key] = Program(pipe, features, block, dtype, keep)
+        _programs[key] = Program(pipe, features, block, dtype, keep, platform)
     return _programs[key]
 
 
 class Program:
     """The compiled functions of one block of streams, and the form in which its state travels.
 
-    The form is one packed buffer for a small block and arrays (…, block) for a larger one. The state is donated: `tick`
-    and `scan` consume the one they are given.
+    On a CPU a step is one kernel of machine code where it can be (see `kernel`), and the state travels as one packed
+    buffer; otherwise as arrays (…, block). The state is donated: `tick` and `scan` consume the one they are given.
 
     Attributes
     ----------
@@ -56,30 +59,32 @@ class Program:
     traces : how often a function was traced, which is how often it was compiled.
     """
 
-    def __init__(self, pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...]):
+    def __init__(
+        self, pipe: Pipeline, features: int, block: int, dtype: np.dtype, keep: tuple[str, ...], platform: str
+    ):
         self.traces = 0
         state = pipe.init(features, (block,), xp=np, dtype=dtype)
         x = jax.ShapeDtypeStruct((block, features), dtype)
-        reading = jax.eval_shape(lambda p, s, x: kept(p.step(s, x.T)[1], keep), pipe, state, x)
-        self._state, self._reading = Packing(state), Packing(reading)
-        self._packed = block <= PACK and self._state.possible and self._reading.possible
         structure = jax.tree.structure(pipe)
-        alone = block == 1 and pipe.clusterer.slots > ALONE
 
         def step(numbers, state, x):
-            pipe = jax.tree.unflatten(structure, numbers)
-            if alone:
-                state, reading = pipe.step(jax.tree.map(lambda a: a[..., 0], state), x[0])
-                state, reading = jax.tree.map(lambda a: a[..., None], (state, reading))
-            else:
-                state, reading = pipe.step(state, x.T)
+            state, reading = jax.tree.unflatten(structure, numbers).step(state, x.T)
             return state, kept(reading, keep)
 
+        quick, (_, reading) = rewritten(step, numbers_of(pipe), state, x)
+        quick = quick if platform == "cpu" else None
+        self._state, self._reading = Packing(state), Packing(reading)
+        possible = self._state.possible and self._reading.possible
+        self._packed = possible and (block <= PACK or quick is not None)
+        advance = step if quick is None else quick
+
         def packed(numbers, buffer, x):
-            state, reading = step(numbers, self._state.unpack(buffer), x)
+            state, reading = advance(numbers, self._state.unpack(buffer), x)
             return self._state.pack(state), self._reading.pack(reading)
 
-        once = packed if self._packed else step
+        once = packed if self._packed else advance
+        if quick is not None:
+            once = partial(one_kernel, once)
 
         def tick(numbers, state, x):
             self.traces += 1
@@ -93,19 +98,22 @@ class Program:
 
     def place(self, state: PipelineState, device: jax.Device | None):
         """A state of NumPy arrays on a device, in the form that `tick` takes."""
-        # A copy: on a CPU the device would share memory with the array, and donation would write into it.
-        own = jax.device_put(jax.tree.map(lambda a: np.array(a, copy=True), state), device, may_alias=False)
-        return jax.jit(self._state.pack)(own) if self._packed else own
+        form = self._state.packed(state) if self._packed else state
+        # No alias: a CPU device would share memory with the array, and donation would write into it.
+        return jax.device_put(form, device, may_alias=False)
 
-    def snapshot(self, placed: object) -> PipelineState:
-        """The state as NumPy arrays, (…, block); good until the next tick."""
+    def snapshot(self, placed: list, streams: int) -> PipelineState:
+        """The states of many blocks as NumPy arrays (…, streams) of their own."""
         if self._packed:
-            tree = self._state.views(np.asarray(placed), placed.shape[-1])
-            return jax.tree.map(lambda a: np.moveaxis(a, 0, -1), tree)
-        return jax.tree.map(np.asarray, placed)
+            return self._state.unpacked(_side_by_side(placed, streams))
+        return jax.tree.map(lambda *of: _side_by_side(of, streams), *placed)
 
     def read(self, out: Array | Reading, streams: int) -> Reading:
         """What `tick` or `scan` returned, as NumPy arrays that lead with (streams,) or (streams, t)."""
         if self._packed:
             return self._reading.views(np.asarray(out), streams)
         return jax.tree.map(lambda a: np.moveaxis(np.asarray(a)[..., :streams], -1, 0), out)
+
+
+def _side_by_side(pieces, streams):
+    return np.concatenate([np.asarray(piece) for piece in pieces], axis=-1)[..., :streams]
