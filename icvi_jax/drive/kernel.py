@@ -9,10 +9,14 @@ small. Two annotations, which XLA for CPUs understands and others never see, cha
 
 `rewritten` puts fences behind values that are used several times, and turns reductions over short axes into chains
 (XLA hands long ones to a library, which cannot be called from inside a kernel). Nothing else about a step changes.
+
+The annotations are no part of what JAX promises. They are used with the versions of JAX they were tried with; the
+environment variable `ICVI_ONE_KERNEL` set to 0 or 1 overrules that.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from functools import reduce
@@ -38,6 +42,9 @@ REDUCTIONS = {
     "reduce_or": lax.bitwise_or,
 }
 
+ENABLED = os.environ.get("ICVI_ONE_KERNEL", "1" if jax.__version_info__[:2] == (0, 10) else "0") == "1"
+"""Whether scans on CPUs are made into kernels at all."""
+
 OFTEN = 3
 """A value used at least this often is stored; a cheap one used twice is faster computed twice."""
 
@@ -52,14 +59,14 @@ def rewritten(step: Callable, *args: object) -> tuple[Callable | None, object]:
     """
     closed, shapes = jax.make_jaxpr(step, return_shape=True)(*args)
     size = _operations(closed.jaxpr)
-    if size is None or size > LARGEST:
+    if not ENABLED or size is None or size > LARGEST:
         return None, shapes
     tree = jax.tree.structure(shapes)
     return lambda *args: jax.tree.unflatten(tree, _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args))), shapes
 
 
 def loops(steps: int) -> bool:
-    """Whether a scan of so many steps stays a loop: XLA unrolls a single step, and then cannot compile it as a kernel."""
+    """Whether a scan of so many steps stays a loop: XLA unrolls a single step and cannot make a kernel of it then."""
     return steps > 1
 
 

@@ -1,0 +1,209 @@
+"""Fleets and single streams beside hand-written C, `jax.vmap`, river and cvi: ratios measured in the same run.
+
+    python benchmarks/fleet.py [targets] [scaling] [memory] [start] [--repeats 5] [--json FILE] [--plot FILE]
+
+All parts unless named. NumPy in, NumPy out, compilation not counted; k-means, XB and DB, forgetting 0.9, float32, with
+missing data, anchor and exact warm-up. The C programs do less: no missing data, no anchor. Rivals take turns and the
+best of the turns counts, so that a busy machine slows all of them. `forms.py` says why the engine is as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import jax
+import numpy as np
+import rivals
+from jax.sharding import Mesh
+
+import icvi_jax as icvi
+
+KEEP = ("values", "label")
+TARGETS = [  # N, T, k, p, and how many times the scalar and the SIMD C it shall be
+    (1024, 500, 10, 2, 1.8, 0.18),
+    (8192, 500, 10, 2, 1.8, 0.18),
+    (65536, 200, 10, 2, 1.8, 0.18),
+    (4096, 500, 4, 2, 1.3, 0),
+    (1024, 500, 3, 8, 0.7, 0),
+]
+
+
+def pipeline(k, clusterer=None):
+    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=rivals.FORGETTING)
+    return icvi.Pipeline(clusterer=clusterer or icvi.SequentialKMeans(k=k), panel=panel)
+
+
+def fleet(pipe, X, **how):
+    return lambda: icvi.run_fleet(pipe, X, keep=KEEP, **how)
+
+
+def best(calls, repeats):
+    """Seconds of each call, the best of `repeats` turns, after one that compiles."""
+    for call in calls.values():
+        call()
+    times = {name: np.inf for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
+
+
+def rates(calls, samples, repeats):
+    """Million samples a second; of the C programs for one thing the fastest."""
+    found = {}
+    for name, seconds in best(calls, repeats).items():
+        name = name.removesuffix(" limit")
+        found[name] = max(found.get(name, 0), samples / seconds / 1e6)
+    return found
+
+
+def row(label, found, *wanted):
+    ours = found["ours"]
+    ratios = {name: ours / rate for name, rate in found.items() if name != "ours"}
+    verdict = " ".join("ok" if ratios[n] >= least else "BELOW" for n, least in wanted if n in ratios and least)
+    rivals_text = "  ".join(f"{name} {found[name]:9.4f} ({ratio:8.2f}×)" for name, ratio in ratios.items())
+    print(f"{label:28s} ours {ours:7.2f} Ms/s   {rivals_text}   {verdict}", flush=True)
+    return {"case": label, "rates": found, "ratios": ratios}
+
+
+def targets(repeats):
+    table = []
+    for N, T, k, p, scalar, simd in TARGETS:
+        X = rivals.blobs(N, T, k, p)
+        calls = {"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}
+        if (N, k) == (8192, 10):
+            few = X[0, :300]
+            peers = best({"river": rivals.river(few, k), "cvi": rivals.cvi(few, k)}, 2)
+        found = rates(calls, N * T, repeats)
+        if (N, k) == (8192, 10):
+            found |= {name: len(few) / seconds / 1e6 for name, seconds in peers.items()}
+        wanted = [("scalar", scalar), ("simd", simd), ("river", 300), ("cvi", 2000)]
+        table.append(row(f"N={N} k={k} p={p}", found, *wanted))
+    X = rivals.blobs(1, 100_000, 10, 2)
+    calls = {"ours": lambda: jax.block_until_ready(icvi.run(pipeline(10), X[0], keep=KEEP)), **rivals.c_programs(X, 10)}
+    found = rates(calls, X.shape[1], repeats)
+    found["river"] = 300 / best({"river": rivals.river(X[0, :300], 10)}, 2)["river"] / 1e6
+    table.append(row("one stream, run, k=10", found, ("scalar", 0.1), ("river", 5)))
+    X = rivals.blobs(1024, 500, 8, 2)
+    calls = {"ours": fleet(pipeline(8, icvi.OnlineEllipsoidal(capacity=8)), X), **rivals.c_programs(X, 8)}
+    table.append(row("OEC, capacity 8, N=1024", rates(calls, X.shape[0] * X.shape[1], repeats), ("scalar", 0.1)))
+    return table
+
+
+def scaling(repeats):
+    """Throughput against N, then T, k and p; all devices and one."""
+    one = Mesh(np.array(jax.devices()[:1]), ("streams",))
+    table = []
+    for N in (1, 64, 1024, 8192, 65536):
+        T = {1: 50_000, 64: 5000, 1024: 500, 8192: 200, 65536: 50}[N]
+        X = rivals.blobs(N, T, 10, 2)
+        calls = {"ours": fleet(pipeline(10), X), **rivals.c_programs(X, 10)}
+        calls["one device"] = fleet(pipeline(10), X, mesh=one)
+        if N <= 8192:
+            calls["vmap"] = rivals.vmapped(pipeline(10), X[:1024, :200])
+        found = rates(calls, N * T, repeats)
+        if "vmap" in found:
+            found["vmap"] *= min(N, 1024) * min(T, 200) / (N * T)
+        table.append(row(f"N={N} T={T}", found))
+    cases = [(1024, T, 10, 2) for T in (50, 1000, 5000)]
+    cases += [(1024, 200, k, 2) for k in (2, 5, 16, 32)] + [(1024, 200, 4, p) for p in (1, 4, 16)]
+    for N, T, k, p in cases:
+        X = rivals.blobs(N, T, k, p)
+        found = rates({"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}, N * T, repeats)
+        table.append(row(f"N={N} T={T} k={k} p={p}", found))
+    return table
+
+
+def child(code, **environment):
+    """What a process of its own prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=rivals.HERE,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def memory(repeats):
+    """Peak memory of 65,536 streams beyond input and output, in MB."""
+    code = """if True:
+        import json, fleet, rivals, resource, icvi_jax as icvi
+        icvi.use_all_cores()
+        icvi.run_fleet(fleet.pipeline(10), rivals.blobs(64, 20, 10, 2), keep=fleet.KEEP)
+        X = rivals.blobs(65536, 200, 10, 2)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run = icvi.run_fleet(fleet.pipeline(10), X, keep=fleet.KEEP)
+        out = sum(a.nbytes for a in (*run.readings.values.values(), run.readings.label))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        beyond = (peak - before) / 1e3 - out / 1e6
+        print(json.dumps({"input MB": X.nbytes / 1e6, "output MB": out / 1e6, "beyond MB": beyond}))
+    """
+    found = child(code)
+    print("memory, N=65536 T=200:", {name: round(value) for name, value in found.items()}, flush=True)
+    return found
+
+
+def start(repeats):
+    """Seconds of the first call in a new process, without and with JAX's persistent cache; and of a large k and p."""
+    code = """if True:
+        import json, time, fleet, rivals, icvi_jax as icvi
+        icvi.use_all_cores()
+        X = rivals.blobs({N}, 100, {k}, {p})
+        start = time.perf_counter()
+        icvi.run_fleet(fleet.pipeline({k}), X, keep=fleet.KEEP)
+        print(json.dumps(time.perf_counter() - start))
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        small = code.format(N=1024, k=10, p=2)
+        found = {"first call": child(small, **cache), "second process, cached": child(small, **cache)}
+    found["first call, k=64 p=16"] = child(code.format(N=256, k=64, p=16))
+    print("seconds:", {name: round(value, 2) for name, value in found.items()}, flush=True)
+    return found
+
+
+def plot(table, path):
+    import matplotlib.pyplot as plt
+
+    rows = [r for r in table if r["case"].startswith("N=") and "k=" not in r["case"]]
+    N = [int(r["case"].split()[0][2:]) for r in rows]
+    few = rivals.blobs(1, 300, 10, 2)[0]
+    peers = best({"river": rivals.river(few, 10), "cvi": rivals.cvi(few, 10)}, 2)
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for name in ("ours", "vmap", "scalar", "simd"):
+        axes.loglog(N, [r["rates"].get(name, np.nan) for r in rows], "o-", label=name)
+    for name, seconds in peers.items():
+        axes.axhline(len(few) / seconds / 1e6, ls=":", label=name)
+    axes.set(xlabel="streams", ylabel="million samples a second")
+    axes.legend()
+    figure.savefig(path, bbox_inches="tight")
+
+
+def main():
+    parts = {"targets": targets, "scaling": scaling, "memory": memory, "start": start}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*parts, []])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    chosen = parser.parse_args()
+    print(f"devices: {icvi.use_all_cores()}")
+    found = {name: parts[name](chosen.repeats) for name in chosen.parts or parts}
+    found["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    if chosen.json:
+        with open(chosen.json, "w") as file:
+            json.dump(found, file, indent=1)
+    if chosen.plot and "scaling" in found:
+        plot(found["scaling"], chosen.plot)
+
+
+if __name__ == "__main__":
+    main()

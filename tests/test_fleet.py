@@ -1,0 +1,227 @@
+"""The fleet engine: whatever the blocks, devices and chunks, a fleet is its streams one by one."""
+
+import subprocess
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import icvi_jax as icvi
+from icvi_jax.drive import kernel, lanes, slabs
+
+FIELDS = icvi.Reading._fields
+
+
+def pipeline(k=3, forgetting=0.9, **more):
+    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=forgetting)
+    return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=k, **more), panel=panel, monitors={"xb": icvi.Distress()})
+
+
+def recording(N=21, T=45, p=2, seed=0, dtype=np.float32):
+    """Blobs with holes: missing samples, late starts, early ends, a stream that is never there."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 1, p)) * 50 + rng.integers(0, 3, (N, T, 1)) * 5 + rng.normal(size=(N, T, p))
+    X[rng.random((N, T)) < 0.1] = np.nan
+    X[1, : T // 3], X[2, T // 2 :], X[3] = np.nan, np.nan, np.nan
+    X[0, 7, 0] = np.inf
+    return X.astype(dtype)
+
+
+def same(a, b, rtol=1e-4, atol=1e-4):
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
+        assert np.shape(x) == np.shape(y)
+        np.testing.assert_allclose(np.asarray(x, float), np.asarray(y, float), rtol=rtol, atol=atol)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return icvi.run_fleet(pipeline(), recording(), keep=FIELDS)
+
+
+class TestEqualsSingleRuns:
+    def test_every_stream_equals_run(self, whole):
+        pipe, X = pipeline(), recording()
+        for i in range(6):
+            same(jax.tree.map(lambda a: a[i], whole.readings), icvi.run(pipe, X[i]).readings)
+
+    def test_equals_the_plain_loop(self, whole):
+        loop = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, backend="numpy")
+        same(whole.readings, loop.readings)
+        same(whole.state, loop.state)
+
+    def test_equals_what_was_there(self, whole):
+        """Missing samples are no samples: values at the end are those of the stream without them."""
+        X = recording()
+        for i in (0, 1, 2, 4):
+            there = X[i][np.isfinite(X[i]).all(1)]
+            values = icvi.run(pipeline(), there, backend="numpy").readings.values
+            same({n: v[i, -1] for n, v in whole.readings.values.items()}, {n: v[-1] for n, v in values.items()})
+
+    def test_float64(self):
+        with jax.enable_x64(True):
+            pipe, X = pipeline(), recording(N=5, dtype=np.float64)
+            fleet = icvi.run_fleet(pipe, X)
+            assert fleet.readings.values["xb"].dtype == np.float64
+            loop = icvi.run_fleet(pipe, X, backend="numpy")
+            same(fleet.readings, loop.readings, rtol=1e-10, atol=1e-10)
+
+    def test_lax_scan_of_the_step(self, whole):
+        _, readings = jax.lax.scan(pipeline().step, pipeline().init(2), jnp.asarray(recording()[0]))
+        same(jax.tree.map(lambda a: a[0], whole.readings), readings)
+
+    @pytest.mark.parametrize("block", [4, 64])
+    def test_blocks_and_padding(self, whole, block):
+        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, block=block)
+        same(run.readings, whole.readings)
+        same(run.state, whole.state)
+
+    def test_slabs_and_pieces_of_time(self, whole, monkeypatch):
+        monkeypatch.setattr(slabs, "BUDGET", 8 * 200 * 10)
+        run = icvi.run_fleet(pipeline(), recording(), block=8, keep=FIELDS)
+        same(run.readings, whole.readings)
+        same(run.state, whole.state)
+
+    def test_two_devices(self, tmp_path):
+        X = recording(N=35)
+        np.save(tmp_path / "x.npy", X)
+        code = f"""if True:
+            import numpy as np, icvi_jax as icvi
+            assert icvi.use_all_cores(2) == 2
+            panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
+            pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+            run = icvi.run_fleet(pipe, np.load({str(tmp_path / "x.npy")!r}), block=8)
+            np.savez({str(tmp_path / "y.npz")!r}, **run.readings.values, missing=run.state.missing)
+            assert icvi.use_all_cores(2) == 2
+            try:
+                icvi.use_all_cores(3)
+            except RuntimeError as error:
+                assert "too late" in str(error)
+            else:
+                raise AssertionError
+        """
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=110)
+        got, want = np.load(tmp_path / "y.npz"), icvi.run_fleet(pipeline(), X)
+        same({n: got[n] for n in ("db", "xb")}, want.readings.values)
+        np.testing.assert_array_equal(got["missing"], want.state.missing)
+
+    def test_many_slots_and_rows(self):
+        pipe, X = pipeline(k=18), recording(N=4, T=40, p=3)
+        same(icvi.run_fleet(pipe, X).readings, icvi.run_fleet(pipe, X, backend="numpy").readings)
+
+    def test_ellipsoids_go_through(self):
+        panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.95)
+        pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=4), panel=panel)
+        X = np.stack([icvi.streams.s2(seed=s).x[400:650] for s in range(3)]).astype(np.float32)
+        fleet = icvi.run_fleet(pipe, X, keep=("values", "k")).readings
+        for i in range(3):
+            one = icvi.run(pipe, X[i]).readings
+            np.testing.assert_array_equal(fleet.k[i], one.k)
+            same(fleet.values["xb"][i], one.values["xb"], rtol=1e-3)
+
+
+class TestGoingOn:
+    def test_state_goes_on_and_is_not_consumed(self, whole):
+        pipe, X = pipeline(), recording()
+        first = icvi.run_fleet(pipe, X[:, :15], keep=FIELDS)
+        for _ in range(2):
+            second = icvi.run_fleet(pipe, X[:, 15:30], state=first.state, keep=FIELDS)
+        same(icvi.run_fleet(pipe, X[:, 30:], state=second.state, keep=FIELDS).state, whole.state)
+
+    def test_chunks(self, whole):
+        heard = []
+        chunks = iter([recording()[:, t : t + 15] for t in (0, 15, 30)])
+        run = icvi.run_fleet(pipeline(), chunks, keep=FIELDS, progress=lambda done, total: heard.append((done, total)))
+        same(run.readings, whole.readings)
+        same(run.state, whole.state)
+        assert heard == [(315, None), (630, None), (945, None)]
+
+    @pytest.mark.parametrize("chunk", [45, 11])  # the last of the latter is a single sample
+    def test_every(self, whole, chunk):
+        X = recording()
+        run = icvi.run_fleet(pipeline(), (X[:, t : t + chunk] for t in range(0, 45, chunk)), every=4, keep="label")
+        np.testing.assert_array_equal(run.readings.label, whole.readings.label[:, 3::4])
+        assert run.readings.values is None
+        same(run.state, whole.state)
+
+    def test_every_in_the_plain_loop(self, whole):
+        run = icvi.run_fleet(pipeline(), recording(), every=4, backend="numpy")
+        same(run.readings.values["xb"], whole.readings.values["xb"][:, 3::4])
+        assert icvi.run_fleet(pipeline(), recording(), every=99, backend="numpy").readings.label.shape == (21, 0)
+
+    def test_final_keeps_the_state_alone(self, whole):
+        run = icvi.run_fleet(pipeline(), recording(), keep=("final",))
+        assert jax.tree.leaves(run.readings) == []
+        same(run.state, whole.state)
+
+    def test_elapsed(self):
+        pipe, X = pipeline(), recording()
+        gaps = np.random.default_rng(1).random((21, 45)).astype(np.float32)
+        for elapsed in (gaps, gaps[0]):
+            want = icvi.run_fleet(pipe, X, elapsed=elapsed, backend="numpy")
+            same(icvi.run_fleet(pipe, X, elapsed=elapsed).readings, want.readings)
+        same(icvi.run_fleet(pipe, iter([(X, gaps)])).readings, icvi.run_fleet(pipe, X, elapsed=gaps).readings)
+
+    def test_a_broken_reader_is_heard(self):
+        def chunks():
+            yield recording()[:, :15]
+            raise OSError("the disk is gone")
+
+        with pytest.raises(OSError, match="gone"):
+            icvi.run_fleet(pipeline(), chunks(), keep=FIELDS)
+
+
+class TestCompiledOnce:
+    def test_other_numbers_and_other_streams_do_not_compile(self):
+        X = recording()
+        icvi.run_fleet(pipeline(), X, keep=FIELDS)
+        icvi.run(pipeline(), X[0])
+        sizes = lanes.scan_blocks._cache_size(), lanes.scan_one._cache_size()
+        icvi.run_fleet(pipeline(forgetting=0.8), recording(seed=1), keep=FIELDS)
+        icvi.run(pipeline(forgetting=0.8), X[1])
+        assert (lanes.scan_blocks._cache_size(), lanes.scan_one._cache_size()) == sizes
+
+    def test_the_step_is_one_kernel(self):
+        pipe = pipeline(k=4)
+        text = lanes.scan_one.lower(pipe, pipe.init(2), jnp.ones((50, 2)), None, ("values",), True).as_text()
+        assert ("xla_cpu_small_call" in text) == kernel.ENABLED
+
+    def test_a_step_that_fits_no_kernel_runs_all_the_same(self, whole, monkeypatch):
+        monkeypatch.setattr(kernel, "ENABLED", False)
+        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, block=7)  # a block of its own: nothing is cached
+        same(run.readings, whole.readings)
+
+    def test_all_indices_fit_one_kernel(self):
+        parts = [getattr(icvi.indices, name) for name in icvi.indices.__all__]
+        parts = [c for c in parts if isinstance(c, type) and issubclass(c, icvi.Index) and c is not icvi.Index]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            panel = icvi.Panel(indices=tuple(c() for c in parts), forgetting=0.9)
+            pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+        quick, _ = kernel.rewritten(pipe.step, pipe.init(2, (8,)), jnp.ones((2, 8)))
+        assert quick is not None
+
+
+class TestMessages:
+    def test_what_is_wrong_is_named(self):
+        pipe, X = pipeline(), recording()
+        for wrong, words in (
+            (lambda: icvi.run_fleet(pipe, X, every=0), "every=0"),
+            (lambda: icvi.run_fleet(pipe, X, block=0), "block=0"),
+            (lambda: icvi.run_fleet(pipe, X, elapsed=np.ones(3)), r"elapsed.*\(45,\) or \(21, 45\)"),
+            (lambda: icvi.run_fleet(pipe, iter([])), "iterator is empty"),
+            (lambda: icvi.run_fleet(pipe, iter([X]), backend="numpy"), "iterator needs backend='jax'"),
+            (lambda: icvi.run_fleet(pipe, iter([X, X[:5]]), keep=FIELDS), "21 streams, the samples are of 5"),
+            (lambda: icvi.run_fleet(pipe, X, mesh=Mesh(np.array(jax.devices()[:1]), ("data",))), "'streams'"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                wrong()
+
+    def test_a_mesh_of_ones_own(self, whole):
+        mesh = Mesh(np.array(jax.devices()[:1]), ("streams",))
+        run = icvi.run_fleet(pipeline(), recording()[:, :15], mesh=mesh, keep=FIELDS)
+        same(run.readings, jax.tree.map(lambda a: a[:, :15], whole.readings))
