@@ -71,9 +71,9 @@ class Program:
             state, reading = jax.tree.unflatten(structure, numbers).step(state, x.T)
             return state, kept(reading, keep)
 
-        quick, (_, reading) = rewritten(step, numbers_of(pipe), state, x)
+        quick, shapes = rewritten(step, numbers_of(pipe), state, x)
         quick = quick if platform == "cpu" else None
-        self._state, self._reading = Packing(state), Packing(reading)
+        self._state, self._reading = Packing(state), Packing(shapes[1])
         possible = self._state.possible and self._reading.possible
         self._packed = possible and (block <= PACK or quick is not None)
         advance = step if quick is None else quick
