@@ -39,7 +39,7 @@ def test_notebook_runs(name, folder, monkeypatch):
     book = jupytext.read(folder / f"{name}.py")
     assert not any(cell.get("outputs") for cell in book.cells), "no outputs are stored"
     here = {"metadata": {"path": str(folder)}}
-    nbclient.NotebookClient(book, timeout=600, kernel_name="python3", resources=here).execute()
+    nbclient.NotebookClient(book, timeout=1800, kernel_name="python3", resources=here).execute()
     shown = [out for cell in book.cells for out in cell.get("outputs", [])]
     assert sum("image/png" in out.get("data", {}) for out in shown) >= 1
     said = [out.text for out in shown if out.output_type == "stream" and out.name == "stderr"]

@@ -134,6 +134,18 @@ def test_tune_mends_a_monitor_that_is_deaf():
         assert least <= got.f1 <= most
 
 
+def test_judge_is_the_monitor_in_the_pipeline(recorded):
+    pipe, X, changes, _ = recorded
+    other = dataclasses.replace(pipe, panel=dataclasses.replace(pipe.panel, forgetting=0.97))
+    for one, got in zip((pipe, other), tuning.judge((pipe, other), X, changes, 15)):
+        codes = np.asarray(icvi.run_fleet(one, X, keep=("alarms",)).readings.alarms["xb"].code)
+        found = [match(np.flatnonzero(c == 1).tolist(), true, 15, len(c)) for c, true in zip(codes, changes)]
+        assert got.f1 == pytest.approx(np.mean([score.f1 for score in found]))
+        assert got.false_per_1000 == pytest.approx(np.mean([score.false_per_1000 for score in found]))
+    with pytest.raises(ValueError, match="same clusterer"):
+        tuning.judge((pipe, pipeline(k=4)), X, changes, 15)
+
+
 def test_nothing_better_gives_the_pipeline_back():
     X, changes = draws(2)
     pipe = pipeline()

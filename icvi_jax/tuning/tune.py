@@ -131,6 +131,26 @@ def tune(
     return Tuned(dataclasses.replace(pipe, panel=panel, monitors=monitors), scores[0], scores[best], losses)
 
 
+def judge(
+    pipes: Sequence[Pipeline], X: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
+) -> list[Quality]:
+    """How well pipelines with the same clusterer hear the changes of other streams; the clusterer runs once for all.
+
+    Parameters
+    ----------
+    pipes : such as the one that was tuned, and what `tune` made of it.
+    X, changes, tolerance : as in `tune`.
+    """
+    if any(pipe.clusterer != pipes[0].clusterer for pipe in pipes):
+        raise ValueError("judge(pipes=…): the pipelines must have the same clusterer")
+    events, judged = events_of(pipes[0], X), []
+    for pipe in pipes:
+        monitor = parts(pipe)[0]
+        index = next(i for i in pipe.panel.indices if i.name == monitor.index)
+        judged.append(_mean(_matched(monitor, index, values_of(pipe.panel, events)[index.name], changes, tolerance)))
+    return judged
+
+
 def quality(
     monitor: Distress, index: Index, values: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
 ) -> Quality:
