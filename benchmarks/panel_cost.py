@@ -18,12 +18,13 @@ def seconds(indices, X, k, repeats):
     )
 
     def once():
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         jax.block_until_ready(icvi.run_fleet(pipe, X, keep=("values",)).readings.values)
-        return time.perf_counter() - start
+        return time.perf_counter() - start, time.process_time() - busy
 
-    compiled = once()
-    return min(once() for _ in range(repeats)), compiled
+    compiled = once()[0]
+    runs = [once() for _ in range(repeats)]
+    return min(run[0] for run in runs), min(run[1] for run in runs), compiled
 
 
 def main():
@@ -51,11 +52,14 @@ def main():
 
     def report(name, indices):
         nonlocal base
-        took, compiled = seconds(indices, X, k, options.repeats)
-        base = took if base is None else base
+        took, busy, compiled = seconds(indices, X, k, options.repeats)
+        base = (took, busy) if base is None else base
         rate = streams * samples / took / 1e6
-        print(f"{name:34} {took * 1e3:8.1f} ms  {took / base:5.2f}x   {rate:6.2f} M/s   (first {compiled:.1f} s)")
-        return took
+        print(
+            f"{name:34} {took * 1e3:8.1f} ms {took / base[0]:5.2f}x {rate:6.2f} M/s   "
+            f"processor {busy * 1e3:8.1f} ms {busy / base[1]:5.2f}x   first call {compiled:5.1f} s"
+        )
+        return busy
 
     report("xb + db", pair)
     cheap = "xb wb ch r2 fs bh".split()

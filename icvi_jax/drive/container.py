@@ -2,6 +2,11 @@
 
 The file is an `.npz` (`numpy.load` reads it), uncompressed; the checksum is the comment at the end of the archive.
 Reading checks it over the whole file before anything in the file is interpreted. There is no pickle in it.
+
+Why not orbax-checkpoint, which is made for large models: a state here is a dozen small arrays. Orbax takes a second to
+import and writes ten files, six times as slowly at up to a thousand streams; compression makes it 17 % smaller. What
+decides is that of 40 single flipped bits in its files, 39 came back as other numbers without an error; of ours, none
+(`benchmarks/checkpoints.py`).
 """
 
 from __future__ import annotations
