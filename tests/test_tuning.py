@@ -98,6 +98,7 @@ def test_soft_f1_counts_a_change_once_and_prefers_the_early():
 
     assert score(100) == pytest.approx(1) and score(110) == pytest.approx(0.8)
     assert score(100, 105) == pytest.approx(2 / 3) and score(111) == 0
+    assert score(5) == 0  # in the window of what is only padding
 
 
 def test_gradient_of_the_surrogate_against_differences(recorded):
