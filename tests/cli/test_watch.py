@@ -22,7 +22,7 @@ from icvi_jax.cli.options import Model
 from icvi_jax.cli.watcher import Watcher
 
 COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb"]
-PATIENCE = 120
+PATIENCE = 300  # a machine may be busy
 FORM = Form(("v",), ())
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
