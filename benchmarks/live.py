@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import jax
 import numpy as np
 
 import icvi_jax as icvi
@@ -97,7 +98,9 @@ def main(argv=None):
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--streams", type=int, default=100_000)
     options.add_argument("--turns", type=int, default=200)
+    options.add_argument("--inline", action="store_true", help="run calls in the thread that makes them")
     given = options.parse_args(argv)
+    jax.config.update("jax_cpu_enable_async_dispatch", not given.inline)
     rng = np.random.default_rng(0)
     lone = [side_by_side(k, 1, given.turns, rng) for k in (3, 10)]
     many = [side_by_side(k, 1000, given.turns, rng) for k in (3, 10)]
