@@ -87,11 +87,13 @@ def run_fleet(
         N, T, p = chunk.shape
         gaps = engine.check_elapsed("run_fleet", gaps, (T,), (N, T))
         if slabs is None:
-            start = pipe.init(p, streams=(N,), dtype=jnp.asarray(chunk[:0]).dtype) if state is None else state
-            slabs = Slabs(pipe, start, keep, every, streams_mesh(mesh, N), block, T)
+            if state is not None and state.anchor.shape[1] != N:
+                raise ValueError(f"run_fleet: the state is for {state.anchor.shape[1]} streams, the samples are of {N}")
+            dtype = jnp.asarray(chunk[:0]).dtype
+            slabs = Slabs(pipe, state, chunk.shape, dtype, keep, every, streams_mesh(mesh, N), block)
             total = None if chunks else N * T
         if slabs.streams != N:
-            raise ValueError(f"run_fleet: the state is for {slabs.streams} streams, the samples are of {N}")
+            raise ValueError(f"run_fleet: the chunks before were of {slabs.streams} streams, this one is of {N}")
         parts.append(slabs.advance(chunk, gaps, count))
     if slabs is None:
         raise ValueError("run_fleet: the iterator is empty")

@@ -6,8 +6,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.drive import kernel
@@ -87,10 +88,19 @@ def scan_blocks(pipe, state, X, elapsed, phase, keep: tuple[str, ...], every: in
     return *shared(pipe, phase, None if each else elapsed, state, X, elapsed if each else None), phase + 1
 
 
-@partial(jax.jit, static_argnames="keep")
-def reading_of(pipe, state, x, keep: tuple[str, ...]):
-    """The reading of one step; a function of its own so that its shapes are worked out once."""
-    return kept(pipe.step(state, x)[1], keep)
+@partial(jax.jit, static_argnames=("features", "blocks", "block", "dtype", "sharding"))
+def start_blocks(pipe, features: int, blocks: int, block: int, dtype: np.dtype, sharding: NamedSharding):
+    """The state before any sample, as `scan_blocks` wants it."""
+    state = pipe.init(features, (block,), dtype=dtype)
+    lead = jax.tree.map(lambda a: jnp.broadcast_to(a, (blocks, *a.shape)), state)
+    return lax.with_sharding_constraint(lead, sharding)
+
+
+@partial(jax.jit, static_argnames=("features", "dtype", "keep"))
+def sample_reading(pipe, features: int, dtype: np.dtype, keep: tuple[str, ...]):
+    """The reading of one sample of one stream; only its shapes are of interest."""
+    state = pipe.init(features, dtype=dtype)
+    return kept(pipe.step(state, state.anchor)[1], keep)
 
 
 @partial(jax.jit, static_argnames=("keep", "in_kernel"))

@@ -1,7 +1,8 @@
 """Program: what a block of live streams runs at a tick, compiled once for each size of a block.
 
 JAX hands all but the cheapest calls on a CPU to another thread. For one stream that takes longer than the call: where
-it matters, say `jax.config.update("jax_cpu_enable_async_dispatch", False)` before any JAX work. Large fleets want it on.
+it matters, say `jax.config.update("jax_cpu_enable_async_dispatch", False)` before any JAX work. Large fleets want it
+on.
 """
 
 from __future__ import annotations

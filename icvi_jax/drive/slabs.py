@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from icvi_jax.drive.lanes import reading_of, scan_blocks
+from icvi_jax.drive.lanes import sample_reading, scan_blocks, start_blocks
 from icvi_jax.types import Array, Reading
 
 LANES = 128
@@ -30,25 +30,30 @@ class Slabs:
     Parameters
     ----------
     pipe, keep, every : as in `run_fleet`.
-    state : (…, N), not consumed.
+    state : (…, N), not consumed; None to start with.
+    shape : (N, T, p) of the samples that will come at a time; T sets the size of a slab.
+    dtype : of the samples, for a start.
     mesh : with the axis "streams".
     block : streams a block, or None.
-    samples : how many samples a stream will come with at a time; sets the size of a slab.
     """
 
-    def __init__(self, pipe, state, keep, every: int, mesh: Mesh, block: int | None, samples: int):
+    def __init__(self, pipe, state, shape: tuple[int, ...], dtype, keep, every: int, mesh: Mesh, block: int | None):
         self.pipe, self.keep, self.every, self.mesh, self.phase = pipe, keep, every, mesh, 0
-        self.features, self.streams = state.anchor.shape
-        self.dtype = np.dtype(state.anchor.dtype)
+        self.streams, samples, features = shape
+        self.dtype = np.dtype(dtype if state is None else state.anchor.dtype)
         self.block = block or _lanes(math.ceil(self.streams / mesh.size))
-        shapes = jax.eval_shape(partial(reading_of, keep=keep), pipe, state, state.anchor)
-        size = sum(a.dtype.itemsize * a.size for a in jax.tree.leaves(shapes)) / self.streams / every
-        size = (size + self.features * self.dtype.itemsize) * self.block * mesh.size  # of a sample
-        self.longest = max(1, int(BUDGET / size))
+        reading = jax.tree.leaves(sample_reading.eval_shape(pipe, features, self.dtype, keep))
+        size = sum(a.dtype.itemsize * a.size for a in reading) / every + features * self.dtype.itemsize  # of a sample
+        self.longest = max(1, int(BUDGET / (size * self.block * mesh.size)))
         turns = _even(math.ceil(self.streams / self.block / mesh.size), max(1, self.longest // samples))
         self.width = turns * self.block * mesh.size
         self.sharding = NamedSharding(mesh, P("streams"))
-        self.states = [_slab(state, np.int32(lo), self.width, self.block, self.sharding) for lo in self._starts]
+        if state is None:
+            blocks = self.width // self.block
+            start = partial(start_blocks, pipe, features, blocks, self.block, self.dtype, self.sharding)
+            self.states = [start() for _ in self._starts]
+        else:
+            self.states = [_slab(state, np.int32(lo), self.width, self.block, self.sharding) for lo in self._starts]
 
     @property
     def _starts(self):
@@ -64,13 +69,15 @@ class Slabs:
             nonlocal out
             (lo, row, length, take), readings, ready = queue.popleft()
             jax.block_until_ready(ready)
-            readings = jax.tree.map(np.asarray, readings)
             if out is None:
                 out = jax.tree.map(lambda a: np.empty((self.streams, rows, *a.shape[3:]), a.dtype), readings)
-            hi = min(lo + self.width, self.streams)
-            for whole, part in zip(jax.tree.leaves(out), jax.tree.leaves(readings)):
-                whole[lo:hi, row : row + take] = part.reshape(-1, *part.shape[2:])[: hi - lo, :take]
-            done((hi - lo) * length)
+            for whole, leaf in zip(jax.tree.leaves(out), jax.tree.leaves(readings)):
+                for shard in leaf.addressable_shards:  # each as it lies in memory: the array as a whole would be a copy
+                    at = lo + (shard.index[0].start or 0) * self.block
+                    part = np.asarray(shard.data)
+                    part = part.reshape(-1, *part.shape[2:])[: max(0, self.streams - at), :take]
+                    whole[at : at + len(part), row : row + take] = part
+            done((min(lo + self.width, self.streams) - lo) * length)
 
         for slab, lo in enumerate(self._starts):
             phase, row = self.phase, 0
