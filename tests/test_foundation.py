@@ -12,6 +12,7 @@ from oracles.dispersion import recursive_dispersion
 from oracles.kmeans import kmeans
 
 import icvi_jax as icvi
+from icvi_jax.kernels import moments
 from icvi_jax.testing import example
 
 XB, DB = icvi.XieBeni(), icvi.DaviesBouldin()
@@ -263,3 +264,15 @@ class TestGradients:
 
         for g in jax.grad(value, argnums=(0, 1))(jnp.asarray(e.x), jnp.asarray(e.u)):
             assert np.isfinite(g).all()
+
+    @pytest.mark.parametrize("mass", [1.0, 1e-10, 1e-18, 1e-20, 1e-30])
+    @pytest.mark.parametrize("weight", [0.0, 1.0, 1e-25])
+    def test_a_mass_that_has_faded_away_has_the_slope_it_should(self, mass, weight):
+        def part(mass, weight):
+            return moments.share(mass, 0.9, weight)[1]
+
+        found = jax.grad(part, argnums=(0, 1))(jnp.float32(mass), jnp.float32(weight))
+        total = 0.9 * mass + weight  # Python's numbers have room to spare
+        right = (-0.9 * weight / total / total, (1 - weight / total) / total)
+        for a, b in zip(found, right):
+            np.testing.assert_allclose(a, b, rtol=0.05, atol=1e-6)

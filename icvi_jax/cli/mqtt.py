@@ -13,11 +13,18 @@ from urllib.parse import urlsplit
 WAIT = 0.5
 
 
+def ticket_of(message: object) -> str:
+    """What a message is known by when the broker sends it again: its identifier there, and a digest of it."""
+    digest = hashlib.blake2b(message.payload, key=message.topic.encode()[:64], digest_size=8).hexdigest()
+    return f"{message.mid}:{digest}"
+
+
 class Subscription:
     """Messages of a topic, in the order in which they come.
 
     With a `folder` the broker keeps messages for us while we are away (a persistent session, quality of service 1), and
-    a message is acknowledged only when the journal has it.
+    a message is acknowledged only when the journal has it. What was not yet acknowledged comes again, marked as such,
+    after a break of the connection or a restart: see `ticket_of`.
 
     Parameters
     ----------

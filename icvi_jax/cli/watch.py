@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from icvi_jax.cli import one_line
 from icvi_jax.cli.feed import Reader, Sample, lines_of
+from icvi_jax.cli.interrupts import Interrupts
 from icvi_jax.cli.metrics import serving
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
@@ -35,42 +36,59 @@ def watch_command(
             raise ValueError(f"--checkpoint {checkpoint}: was made with the columns {', '.join(watcher.form.features)}")
         reader.go_on(watcher.form)
         _say(f"going on after {watcher.samples:,} samples of {len(watcher.rows):,} nodes ({again:,} from the journal)")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts = Interrupts()
     try:
         with serving(watcher, prometheus, address, worst):
             if mqtt:
-                _from_broker(watcher, reader, mqtt, checkpoint)
+                _from_broker(watcher, reader, interrupts, mqtt, checkpoint)
             else:
-                for lines in lines_of(sys.stdin.fileno()):
+                for lines in interrupts.between(lines_of(sys.stdin.fileno())):
                     _take(watcher, reader, [(line, "") for line in lines])
     except KeyboardInterrupt:
         pass  # the usual way to end a watch
     finally:
         watcher.close()
+        interrupts.close()
     heard = f"{watcher.samples:,} samples of {len(watcher.rows):,} nodes"
     _say(f"{heard}, {watcher.alarms:,} alarms, {watcher.bad:,} bad lines")
     return 0
 
 
-def _from_broker(watcher: Watcher, reader: Reader, mqtt: tuple[str, str], checkpoint: Path | None) -> None:
+def _from_broker(
+    watcher: Watcher, reader: Reader, interrupts: Interrupts, mqtt: tuple[str, str], checkpoint: Path | None
+) -> None:
     """Take in what the broker sends; a message without a node is of the node its topic names."""
     from icvi_jax.cli.mqtt import Subscription
 
     subscription = Subscription(*mqtt, checkpoint)
     try:
-        for messages in subscription.bundles():
+        for messages in interrupts.between(subscription.bundles()):
+            new, tickets = _not_again(watcher, messages)
             lines = [
                 (line, message.topic)
-                for message in messages
+                for message in new
                 for line in message.payload.decode("utf-8", errors="replace").splitlines()
             ]
-            _take(watcher, reader, lines)
+            _take(watcher, reader, lines, tickets)
             subscription.acknowledge(messages)
     finally:
         subscription.close()
 
 
-def _take(watcher: Watcher, reader: Reader, lines: list[tuple[str, str]]) -> None:
+def _not_again(watcher: Watcher, messages: list) -> tuple[list, list[str]]:
+    """Messages without those that were taken in before and came again, and their tickets."""
+    from icvi_jax.cli.mqtt import ticket_of
+
+    new, tickets = [], []
+    for message in messages:
+        ticket = ticket_of(message)
+        if not (message.dup and (ticket in tickets or watcher.knows(ticket))):
+            new.append(message)
+            tickets.append(ticket)
+    return new, tickets
+
+
+def _take(watcher: Watcher, reader: Reader, lines: list[tuple[str, str]], tickets: Sequence[str] = ()) -> None:
     """Understand lines and hand on the samples; a bad line is said and skipped."""
     samples: list[Sample] = []
     for line, topic in lines:
@@ -83,7 +101,7 @@ def _take(watcher: Watcher, reader: Reader, lines: list[tuple[str, str]]) -> Non
         if sample is not None:
             samples.append(sample)
     if samples:
-        watcher.take(samples, reader.form)
+        watcher.take(samples, reader.form, tickets)
 
 
 def _say(text: str) -> None:

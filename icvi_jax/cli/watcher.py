@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ class Watcher:
         self.form: Form | None = None
         self.origin: dict[str, list[float]] = {}
         self.rows: dict[str, int] = {}
-        self.batch, self.samples, self.alarms, self.bad = 0, 0, 0, 0
+        self.ticks, self.samples, self.alarms, self.bad = 0, 0, 0, 0
         self.score, self.standing = np.zeros(0), np.zeros(0, bool)
         self.saved_at = time.monotonic()
 
@@ -53,39 +53,36 @@ class Watcher:
         if any(self.folder.glob("*.icvi")):
             self.live = Live.load(self.folder, self.pipe, keep=KEEP)
             extra = self.live.extra
-            self.batch, self.samples, self.origin = extra["batch"], extra["samples"], extra["origin"]
+            self.ticks, self.samples, self.origin = extra["ticks"], extra["samples"], extra["origin"]
             self.form = Form(*map(tuple, extra["form"]))
             self.rows = {name: row for row, name in enumerate(self.live.names)}
             self.score, self.standing = np.array(extra["score"]), np.array(extra["standing"], bool)
-        batches, printed, form = self.journal.replay(self.batch)
+        entries, printed, form = self.journal.replay(self.ticks)
         self.form = form or self.form
-        for number, samples in batches:
-            self._compute(number, samples, silent=number <= printed)
+        for entry in entries:
+            for samples in _ticks(entry.samples):
+                self._compute(samples, silent=self.ticks < printed)
         self.save()
-        return sum(len(samples) for _, samples in batches)
+        return sum(len(entry.samples) for entry in entries)
 
-    def take(self, samples: Sequence[Sample], form: Form) -> None:
-        """Take in samples of a feed of this form; several of one node make several ticks, in their order."""
+    def knows(self, ticket: str) -> bool:
+        """Whether the message with this ticket was taken in before."""
+        return self.journal is not None and ticket in self.journal.tickets
+
+    def take(self, samples: Sequence[Sample], form: Form, tickets: Sequence[str] = ()) -> None:
+        """Take in samples of a feed of this form, and the tickets of the messages they came in."""
         if self.form is None:
             self.form = form
             if self.journal:
                 self.journal.note_form(form)
-        waiting = list(samples)
-        while waiting:
-            batch: list[Sample] = []
-            later: list[Sample] = []
-            nodes: set[str] = set()
-            for sample in waiting:
-                (later if sample.node in nodes else batch).append(sample)
-                nodes.add(sample.node)
-            if self.journal:
-                self.journal.write(self.batch + 1, batch)
-            self._compute(self.batch + 1, batch)
-            waiting = later
+        if self.journal:
+            self.journal.write(self.ticks + 1, samples, tickets)
+        for tick in _ticks(samples):
+            self._compute(tick)
         if self.journal and time.monotonic() - self.saved_at > CHECKPOINT_SECONDS:
             self.save()
 
-    def _compute(self, number: int, samples: Sequence[Sample], silent: bool = False) -> None:
+    def _compute(self, samples: Sequence[Sample], silent: bool = False) -> None:
         """Tick once with these samples, at most one a node, and print the alarms."""
         live = self._with_room(samples)
         x = np.full((len(live.names), live.features), np.nan)
@@ -96,7 +93,7 @@ class Watcher:
         offered = live.positions
         offered[[self.rows[sample.node] for sample in samples]] += 1  # a node's own count: others tick without it
         reading = live.tick(x, offered)
-        self.batch = number
+        self.ticks += 1
         self.samples += len(samples)
         name, alarm = next(iter(reading.alarms.items()))
         self.score, self.standing = np.array(alarm.score), np.array(alarm.standing)
@@ -123,7 +120,7 @@ class Watcher:
             )
         self.out.flush()
         if self.journal:
-            self.journal.mark_printed(number)
+            self.journal.mark_printed(self.ticks)
 
     def _with_room(self, samples: Sequence[Sample]) -> Live:
         """The fleet, begun with the first sample, and with the nodes that were not seen before."""
@@ -144,7 +141,7 @@ class Watcher:
             self.live.save(
                 self.folder,
                 extra={
-                    "batch": self.batch,
+                    "ticks": self.ticks,
                     "samples": self.samples,
                     "form": [list(names) for names in self.form],
                     "origin": self.origin,
@@ -152,13 +149,27 @@ class Watcher:
                     "standing": self.standing.tolist(),
                 },
             )
-        self.journal.begin(self.batch, self.form)
+        self.journal.begin(self.ticks, self.form)
 
     def close(self) -> None:
         """Write the last checkpoint."""
         self.save()
         if self.journal:
             self.journal.close()
+
+
+def _ticks(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+    """Cut samples into ticks: several of one node make several, in their order."""
+    waiting = list(samples)
+    while waiting:
+        tick: list[Sample] = []
+        later: list[Sample] = []
+        nodes: set[str] = set()
+        for sample in waiting:
+            (later if sample.node in nodes else tick).append(sample)
+            nodes.add(sample.node)
+        yield tick
+        waiting = later
 
 
 def _plain(number: np.generic) -> float | None:

@@ -37,12 +37,16 @@ def zeros(k, features, streams, xp, dtype):
 def share(mass, fade, w):
     """The new mass, and the share `b = w / (λM + w)` of it that a sample of weight `w` gets.
 
-    A mass that was ever positive stays so: below the smallest normal number it stops fading.
+    A mass that was ever positive stays so: below the smallest normal number it stops fading. A small quotient is taken
+    of numbers brought near 1 by a power of two: the same to the last bit, but its derivative, in which the total is
+    squared, does not overflow.
     """
     xp = namespace(mass)
     floor = xp.asarray(float(xp.finfo(mass.dtype).smallest_normal), dtype=mass.dtype)
     total = larger(fade * mass, smaller(mass, floor)) + w
-    return total, w / xp.where(total > 0, total, xp.ones_like(total))
+    one = xp.ones_like(total)
+    near = xp.where(total * total > floor, one, one / floor)
+    return total, (w * near) / xp.where(total > 0, total * near, one)
 
 
 def absorb(moments, x, w, fade):
