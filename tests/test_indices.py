@@ -1,5 +1,6 @@
 """Every index against the oracle that was written from the specification alone, and what it says at the edges."""
 
+import itertools
 import sys
 import warnings
 from pathlib import Path
@@ -157,6 +158,23 @@ def test_covariances_of_many_features(p):
         np.testing.assert_allclose(got[name], value(name, X, U, V, None, 0.95), rtol=1e-9)
 
 
+def gaussian(S, d, floor):
+    S, least = cholesky.raised(S, d.shape[1], floor)
+    return cholesky.gaussian(S, d, least)
+
+
+@pytest.mark.parametrize("p", [2, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logdet_of_the_largest_and_smallest_matrices(p, dtype):
+    reach = 1e15 if dtype == np.float32 else 1e140
+    pivots = [reach**2, 1.0, 1e-3, 99999.0]
+    for diagonal in itertools.product(pivots, repeat=p):
+        packed = np.concatenate([[v] + [0.0] * (p - 1 - j) for j, v in enumerate(diagonal)]).astype(dtype)
+        _, total = cholesky.gaussian(packed[None], np.zeros((1, p), dtype), np.full(1, 1e-4, dtype))
+        exact = 1e-5 if dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(total, np.sum(np.log(diagonal)), rtol=exact, atol=exact)
+
+
 @pytest.mark.parametrize("p", [1, 3, 6, 30])
 @pytest.mark.parametrize("lib", ["numpy", "strict", "torch", "jax64"])
 def test_logdet_and_mahalanobis(p, lib):
@@ -168,7 +186,7 @@ def test_logdet_and_mahalanobis(p, lib):
     with b.precision():
         for fleet in ((),) if lib == "jax64" and p > 6 else ((), (2,)):  # to compile the other takes too long here
             wide = [np.broadcast_to(a[(...,) + (None,) * len(fleet)], (*a.shape, *fleet)) for a in (packed, d)]
-            run = jax.jit(cholesky.gaussian, static_argnums=2) if lib == "jax64" else cholesky.gaussian
+            run = jax.jit(gaussian, static_argnums=2) if lib == "jax64" else gaussian
             F, total = run(*(b.array(a) for a in wide), 1.0)
             for got, want in ((F, [e @ np.linalg.solve(s, e) for s, e in zip(S, d)]), (total, np.linalg.slogdet(S)[1])):
                 got = np.asarray(got).reshape(3, -1)

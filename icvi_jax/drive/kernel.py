@@ -7,7 +7,7 @@ small. Two annotations, which XLA for CPUs understands and others never see, cha
 - a call marked `inlineable="false"` is a *fence*: what passes it is stored once. Without fences XLA copies each cheap
   expression into everything that uses it and computes it there again.
 
-`rewritten` puts fences behind values that are used several times, and turns reductions over short axes into chains
+`rewritten` puts fences behind values that are dear to compute again, and turns reductions over short axes into chains
 (XLA hands long ones to a library, which cannot be called from inside a kernel). Nothing else about a step changes.
 
 The annotations are no part of what JAX promises. They are used with the versions of JAX they were tried with; the
@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 CALLS = frozenset("jit pjit closed_call custom_jvp_call custom_vjp_call".split())
 VIEWS = frozenset("broadcast_in_dim reshape squeeze slice transpose convert_element_type copy".split())
@@ -45,8 +45,11 @@ REDUCTIONS = {
 ENABLED = os.environ.get("ICVI_ONE_KERNEL", "1" if jax.__version_info__[:2] == (0, 10) else "0") == "1"
 """Whether scans on CPUs are made into kernels at all."""
 
-OFTEN = 3
-"""A value used at least this often is stored; a cheap one used twice is faster computed twice."""
+AGAIN = 16
+"""A value is stored where computing it again for all its uses would take so many operations."""
+
+DEAR = {"div": 4, "sqrt": 4, "rsqrt": 4, "exp": 20, "log": 20}
+"""Operations that count for several."""
 
 LARGEST = 6000
 """Steps of more operations than this are left to XLA's own devices: as one kernel they would take long to compile."""
@@ -101,6 +104,7 @@ def _callee(eqn) -> tuple[Jaxpr, list]:
 
 def _evaluate(jaxpr: Jaxpr, consts: list, args: list) -> list:
     uses = _uses(jaxpr)
+    costs: dict[Var, int] = {}  # operations since the last stored values
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
 
     def read(var):
@@ -116,14 +120,21 @@ def _evaluate(jaxpr: Jaxpr, consts: list, args: list) -> list:
             outputs = eqn.primitive.bind(*inputs, **eqn.params)
             outputs = outputs if eqn.primitive.multiple_results else [outputs]
         for var, value in zip(eqn.outvars, outputs):
-            stored = name in REDUCTIONS or (uses[var] >= OFTEN and name not in MOVES)
-            values[var] = _fence(value) if stored and value.ndim and value.dtype != bool else value
+            costs[var] = (0 if name in MOVES else DEAR.get(name, 1)) + sum(costs.get(v, 0) for v in _operands(eqn))
+            often = name not in MOVES and (uses[var] - 1) * costs[var] >= AGAIN
+            if (often or name in REDUCTIONS) and value.ndim and value.dtype != bool:
+                value, costs[var] = _fence(value), 0
+            values[var] = value
     return [read(var) for var in jaxpr.outvars]
+
+
+def _operands(eqn) -> set[Var]:
+    return {var for var in eqn.invars if not isinstance(var, Literal)}
 
 
 def _uses(jaxpr: Jaxpr) -> Counter:
     """How many operations use each value, through slices and other views of it."""
-    uses = Counter(var for eqn in jaxpr.eqns for var in {v for v in eqn.invars if not isinstance(v, Literal)})
+    uses = Counter(var for eqn in jaxpr.eqns for var in _operands(eqn))
     for eqn in reversed(jaxpr.eqns):
         if eqn.primitive.name in VIEWS and not isinstance(eqn.invars[0], Literal):
             uses[eqn.invars[0]] += uses[eqn.outvars[0]] - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
-from icvi_jax.kernels.arrays import far
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation
 
@@ -39,12 +38,12 @@ class CentroidSilhouette(Comparison):
 
     def compare(self, stats, forgetting):
         xp, pairs = stats.xp, stats.separation.pairs
-
-        def distance(mi, si, vi, mj, sj, vj):
-            m, s, v = (mj, sj, vi) if self.peer else (mi, si, vj)
-            return s + pairs.inner((m - v) * (m - v))
-
-        Q = pairs.ordered(distance, stats.dispersion.mean, stats.dispersion.scatter, stats.centers)
-        a, b = stats.dispersion.level, pairs.row_least(pairs.keep(Q, far(stats.centers.dtype, xp)))
+        mean, scatter = stats.dispersion.mean, stats.dispersion.scatter
+        if self.peer:
+            others = pairs.ordered(lambda _, sj: sj, scatter)
+            b = pairs.row_least([s + d for s, d in zip(others, pairs.across(stats.centers, mean))])
+        else:
+            b = scatter + pairs.row_least(pairs.across(mean, stats.centers))
+        a = stats.dispersion.level
         each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), xp.ones_like(a)), xp.nan)
         return given(stats.dispersion.empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))

@@ -9,10 +9,11 @@ jaxlib 0.10 on a CPU (fixed in 0.11), which is also what `jax.vmap` of the last 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from icvi_jax.kernels import ellipsoid
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.kernels.arrays import larger, namespace, reach
 
 SMALL = 4
 """Up to this many features the elimination works on packed columns."""
@@ -21,14 +22,29 @@ LARGE = 24
 """Beyond this many features one stream's matrices go to the array library."""
 
 
-def gaussian(S, d, floor):
-    r"""Squared Mahalanobis distances :math:`dᵀ S^{−1} d` and log-determinants of S.
+def raised(S, p, floor):
+    """S with that put back on the diagonal which rounding may have taken from an eigenvalue, and the least pivot then.
+
+    Sums of raised matrices are raised, too: their least pivots are the sums.
 
     Parameters
     ----------
     S : (m, p (p + 1)/2, *streams), packed.
+    floor : a number that no eigenvalue of S is below in exact arithmetic. Nothing is done while rounding is less.
+    """
+    rounding = p * float(namespace(S).finfo(S.dtype).eps) * _trace(S, p)
+    more = larger(rounding - floor, 0 * rounding)
+    return S + more[:, None, ...] * ellipsoid.identity(p, S), more + floor
+
+
+def gaussian(S, d, least):
+    r"""Squared Mahalanobis distances :math:`dᵀ S^{−1} d` and log-determinants of S.
+
+    Parameters
+    ----------
+    S : (m, p (p + 1)/2, *streams), packed and `raised`.
     d : (m, p, *streams).
-    floor : a number that no eigenvalue of S is below in exact arithmetic: rounding cannot make S indefinite then.
+    least : (m, *streams), what no pivot of S is below in exact arithmetic.
 
     Returns
     -------
@@ -36,16 +52,13 @@ def gaussian(S, d, floor):
     """
     xp = namespace(S, d)
     p = d.shape[1]
-    # What rounding may have taken from an eigenvalue is put back on the diagonal; nothing while the floor exceeds that.
-    least = xp.clip(p * float(xp.finfo(S.dtype).eps) * _trace(S, p), floor)
-    S = S + (least - floor)[:, None, ...] * ellipsoid.identity(p, S)
     if p <= SMALL:
         return _packed(ellipsoid.columns(S, p), d, least[:, None, ...])
     spots = xp.asarray(_square(p))
     full = xp.reshape(xp.take(S, spots, axis=1), (S.shape[0], p, p, *S.shape[2:]))
     if p <= LARGE or d.ndim > 2:
         return _full(full, d, least)
-    pairs = [_library(full[i, ...], d[i, ...], floor) for i in range(d.shape[0])]
+    pairs = [_library(full[i, ...], d[i, ...], least[i, ...]) for i in range(d.shape[0])]
     return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
 
 
@@ -58,9 +71,9 @@ def _trace(S, p):
     return xp.sum(xp.take(S, diagonal, axis=1), axis=1)
 
 
-def logdet(S, p, floor):
+def logdet(S, p, least):
     """Log-determinants (m, *streams) of S; see `gaussian`."""
-    return gaussian(S, namespace(S).zeros_like(S[:, :p, ...]), floor)[1]
+    return gaussian(S, namespace(S).zeros_like(S[:, :p, ...]), least)[1]
 
 
 def outer(d):
@@ -75,18 +88,30 @@ def outer(d):
 
 def _packed(columns, d, least):
     """Elimination of packed columns. Every exact pivot is at least `least`: nothing is lost by holding it there."""
-    xp = namespace(d)
-    F, total = 0, 0
+    F, pivots = 0, []
     while columns:
         c, *columns = columns
-        D = xp.maximum(c[:, :1, ...], least)
+        D = larger(c[:, :1, ...], least)
+        inverse = 1 / D
         z = d[:, :1, ...]
-        F, total = F + z * z / D, total + xp.log(D)
+        F = F + z * z * inverse
+        pivots.append(D[:, 0, ...])
         low = c[:, 1:, ...]
-        unit = low / D
+        unit = low * inverse
         d = d[:, 1:, ...] - unit * z
         columns = [a - unit[:, i : i + 1, ...] * low[:, i:, ...] for i, a in enumerate(columns)]
-    return F[:, 0, ...], total[:, 0, ...]
+    return F[:, 0, ...], _log_product(pivots)
+
+
+def _log_product(pivots):
+    """log Π D, with one logarithm (the dearest part of it all) for two pivots; a large one is scaled first."""
+    xp = namespace(pivots[0])
+    scale = reach(pivots[0].dtype, xp) ** -2
+    total = xp.log(pivots[-1]) if len(pivots) % 2 else 0
+    for a, b in zip(pivots[::2], pivots[1::2]):
+        large = a > 1e5
+        total = total + xp.log(xp.where(large, scale * a, a) * b) - xp.where(large, math.log(scale), 0 * a)
+    return total
 
 
 def _full(S, d, least):
@@ -104,11 +129,11 @@ def _full(S, d, least):
     return F, total
 
 
-def _library(S, d, floor):
+def _library(S, d, least):
     """The same for one S (p, p), bordered by d: the last row of its Cholesky factor is L⁻¹d."""
     xp = namespace(d)
     p = d.shape[0]
-    corner = 2 * xp.sum(d * d) / floor + 1  # only has to be large enough
+    corner = 2 * xp.sum(d * d) / least + 1  # only has to be large enough
     low = xp.concat([d, xp.reshape(corner, (1,))])
     L = xp.linalg.cholesky(xp.concat([xp.concat([S, d[:, None]], axis=1), low[None, :]], axis=0))
     return xp.sum(L[p, :p] ** 2), 2 * xp.sum(xp.log(xp.linalg.diagonal(L)[:p]))

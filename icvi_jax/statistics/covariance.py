@@ -152,8 +152,13 @@ class CovarianceView:
         return scatter * scale[:, None, ...] + self._ridge * ellipsoid.identity(self._p, scatter)
 
     @cached_property
+    def _raised(self):
+        return cholesky.raised(self.each, self._p, self._ridge)
+
+    @cached_property
     def logdet(self):
-        return cholesky.logdet(self.each, self._p, self._ridge)
+        S, least = self._raised
+        return cholesky.logdet(S, self._p, least)
 
     @cached_property
     def both(self):
@@ -162,9 +167,9 @@ class CovarianceView:
     @cached_property
     def cross_entropies(self):
         d = self._pieces(lambda a, b: a - b, self._mean)
-        pooled = self._pieces(lambda a, b: a + b, self.each)
+        pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
         constant = self._p * math.log(2 * math.pi)
-        both = (cholesky.gaussian(S, e, 2 * self._ridge) for S, e in zip(pooled, d))
+        both = (cholesky.gaussian(*parts) for parts in zip(pooled, d, least))
         return [(F + logdet + constant) / 2 for F, logdet in both]
 
     def _pieces(self, f, a):
