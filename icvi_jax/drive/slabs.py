@@ -116,9 +116,10 @@ class Slabs:
 
         def trailing(*leaves):
             parts = [np.moveaxis(np.asarray(a), 0, -2) for a in leaves]
-            return jnp.asarray(np.concatenate([a.reshape(*a.shape[:-2], -1) for a in parts], -1)[..., : self.streams])
+            parts = [a.reshape(*a.shape[:-2], -1) for a in parts]
+            return (parts[0] if len(parts) == 1 else np.concatenate(parts, -1))[..., : self.streams]
 
-        return jax.tree.map(trailing, *self.states)
+        return jax.device_put(jax.tree.map(trailing, *self.states))
 
 
 @partial(jax.jit, static_argnames=("width", "block", "sharding"))
