@@ -17,7 +17,7 @@ HEADER = "Time (seconds), CO conc (ppm), Ethylene conc (ppm), sensor readings (1
 
 def meteo_line(second, station=18, sequence=None, **values):
     """One line of a meteo file, each measurement a number of its own unless given."""
-    local = np.datetime64(int(second + 7200), "s").astype("datetime64[s]").item()
+    local = np.datetime64(int(float(second)) % 10**10 + 7200, "s").astype("datetime64[s]").item()
     names = ("ambient", "surface", "solar", "humidity", "soil", "watermark", "rain", "wind", "direction")
     measured = [str(values.get(name, 1000 + i)) for i, name in enumerate(names)]
     head = [str(station), local.strftime("%Y %m %d %H %M %S"), str(second)]
@@ -90,6 +90,19 @@ def test_sensorscope_options_and_labels(write):
     assert hourly.x.shape == (48, 2) and hourly.x[23:, 0].tolist() == list(range(25))
     only = read_sensorscope(path, station=19, minutes=60, days=1)
     assert np.nansum(only.x[:, 0]) == sum(range(1, 24, 2)) and np.isnan(only.x[::2, 0]).all()
+
+
+def test_sensorscope_whole_file(write):
+    late = START + 400 * 86400  # the deployment was another one
+    text = "".join(meteo_line(late + 3600 * h, surface=h) for h in (5, 30, 2)) + meteo_line("1e300", surface=9)
+    whole = read_sensorscope(write(text), start=None, days=None, minutes=60)
+    assert whole.x.shape == (48, 2) and whole.x[[2, 5, 30], 0].tolist() == [2, 5, 30] and np.isnan(whole.x[0, 0])
+    assert whole.times[0] == np.datetime64(late + 7200, "s")
+    assert read_sensorscope(write(text), start=None, days=1, minutes=60).x.shape == (24, 2)
+    since = str(whole.times[24].astype("datetime64[D]"))
+    assert read_sensorscope(write(text), start=since, days=None, minutes=60).x[:, 0].tolist()[6] == 30
+    with pytest.raises(ValueError, match=r"reach over \d+ days; give start and days"):
+        read_sensorscope(write(text + meteo_line(0)), start=None, days=None)
 
 
 def test_sensorscope_byte_order_mark_blank_lines_and_windows_endings(write):

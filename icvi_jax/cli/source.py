@@ -8,6 +8,7 @@ import numpy as np
 
 from icvi_jax.cli.options import Data
 from icvi_jax.streams import catalogue, read_gas, read_sensorscope
+from icvi_jax.streams.gas import SENSORS
 from icvi_jax.tables import Table, TableError, read, resample
 from icvi_jax.tables.windows import seconds
 
@@ -39,14 +40,20 @@ def _published(source: str, format: str, data: Data) -> Table:
         if minutes != int(minutes) or minutes < 1:
             raise ValueError(f"--every {every}: this format wants whole minutes")
         chosen = {"features": data.columns} if data.columns else {}
-        found = read_sensorscope(source, station=None, minutes=int(minutes), **chosen)
+        found = read_sensorscope(source, None, None, None, minutes=int(minutes), **chosen)
     else:
-        if data.columns:
-            raise ValueError("--columns: the gas reader takes the first two sensors of each type")
+        chosen = {"sensors": [_sensor(name) for name in data.columns]} if data.columns else {}
         rows = 100 if not every else int(float(every)) if seconds(every) is None else round(100 * seconds(every))
-        found = read_gas(source, rows=max(1, rows))
+        found = read_gas(source, rows=max(1, rows), **chosen)
     truth = found.mode if found.changes else None
     return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
+
+
+def _sensor(name: str) -> int:
+    """The number of a gas sensor."""
+    if name not in SENSORS:
+        raise ValueError(f"--columns {name}: the sensors are {', '.join(SENSORS)}")
+    return 1 + SENSORS.index(name)
 
 
 def check_length(table: Table, needed: int) -> None:

@@ -24,13 +24,15 @@ MEASURED = (
     "wind_direction",
 )
 DAY = 86_400
+LONGEST = 3660
+"""Days; a clock that was wrong once makes a file seem longer."""
 
 
 def read_sensorscope(
     path: str | PathLike[str],
     station: int | None = 18,
-    start: str = "2007-10-10",
-    days: int = 14,
+    start: str | None = "2007-10-10",
+    days: int | None = 14,
     features: Sequence[str] = ("surface_temperature", "relative_humidity"),
     minutes: int = 10,
     utc_offset: float = 2.0,
@@ -55,7 +57,8 @@ def read_sensorscope(
     station
         Lines of other stations are left out; None takes all.
     start, days, minutes
-        First local day, number of days and length of an interval, which must divide a day.
+        First local day, number of days and length of an interval, which must divide a day. None: from the first day
+        with a reading, and to the last.
     features
         Which measurements, from ``icvi_jax.streams.sensorscope.MEASURED``.
     utc_offset
@@ -90,32 +93,43 @@ def read_sensorscope(
     """
     columns = _columns(path)
     chosen = _check(station, start, days, features, minutes, labels, columns)
-    local = np.datetime64(start, "s")
-    first = local.astype(np.int64) - round(utc_offset * 3600)
-    bins = days * DAY // (60 * minutes)
-    total = np.zeros((bins, len(chosen)))
-    count = np.zeros((bins, len(chosen)), np.int64)
+    step, offset = 60 * minutes, round(utc_offset * 3600)
+    low = 0 if start is None else np.datetime64(start, "s").astype(np.int64) // step
+    high = 2**40 if days is None or start is None else low + days * DAY // step
+    sums: dict[int, NDArray[np.float64]] = {}  # of each interval since 1970, local time: sum and count of each feature
     stations: set[int] = set()
     for piece in read_table(path, columns, lines):
         mine = np.isfinite(piece[:, 7])  # a line without a time belongs to no interval
         if station is not None:
             stations.update(np.unique(piece[np.isfinite(piece[:, 0]), 0]).astype(int).tolist())
             mine &= piece[:, 0] == station
-        seconds = piece[mine, 7] - first
-        inside = (seconds >= 0) & (seconds < days * DAY)
-        slot = (seconds[inside] // (60 * minutes)).astype(np.int64)
-        reading = piece[mine][inside][:, chosen]
+        piece = piece[mine]
+        slot = (piece[:, 7] + offset) // step
+        inside = (slot >= low) & (slot < high)
+        reading = piece[inside][:, chosen]
         known = np.isfinite(reading)
-        np.add.at(total, slot, np.where(known, reading, 0.0))
-        np.add.at(count, slot, known)
-    if not count.any():
+        slots, which = np.unique(slot[inside][known.any(axis=1)].astype(np.int64), return_inverse=True)
+        part = np.zeros((len(slots), 2, len(chosen)))
+        np.add.at(part, which, np.stack([np.where(known, reading, 0.0), known], axis=1)[known.any(axis=1)])
+        for each, values in zip(slots.tolist(), part):
+            sums[each] = sums.get(each, 0) + values
+    if not sums:
         whose = "any station" if station is None else f"station {station} (the file has {sorted(stations)})"
-        raise ValueError(f"{path}: no reading of {whose} in the {days} days from {start}")
+        when = "" if start is None else f" from {start}" if days is None else f" in the {days} days from {start}"
+        raise ValueError(f"{path}: no reading of {whose}{when}")
 
-    x = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    mode = _paper_modes(bins, days) if labels == "paper" else np.full(bins, -1)
+    a_day = DAY // step
+    first = min(sums) // a_day * a_day if start is None else int(low)
+    bins = ((max(sums) - first) // a_day + 1 if days is None else days) * a_day
+    if bins > LONGEST * a_day:
+        raise ValueError(f"{path}: the times reach over {bins // a_day} days; give start and days")
+    x = np.full((bins, len(chosen)), np.nan)
+    for each, (total, count) in sums.items():
+        if each - first < bins:
+            x[each - first] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    mode = _paper_modes(bins, bins // a_day) if labels == "paper" else np.full(bins, -1)
     changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
-    times = local + np.arange(bins) * np.timedelta64(60 * minutes, "s")
+    times = np.datetime64(0, "s") + (first + np.arange(bins)) * np.timedelta64(step, "s")
     return Recording(x, mode, np.zeros(bins, bool), changes, "sensorscope", tuple(features), times)
 
 
@@ -135,24 +149,25 @@ def _columns(path: str | PathLike[str]) -> tuple[str, ...]:
 
 def _check(
     station: int | None,
-    start: str,
-    days: int,
+    start: str | None,
+    days: int | None,
     features: Sequence[str],
     minutes: int,
     labels: str,
     columns: Sequence[str],
 ) -> list[int]:
     """Check the arguments, and find the columns of the features."""
-    check_count("days", days)
+    if days is not None:
+        check_count("days", days)
     check_count("minutes", minutes)
     check_choice("labels", labels, ("none", "paper"))
     try:
-        day = np.datetime64(start, "s")
+        day = np.datetime64(start or "NaT", "s")
     except ValueError:
         raise ValueError(f"start must be a date such as 2007-10-10, got {start!r}") from None
     if 1440 % minutes:
         raise ValueError(f"minutes must divide a day (1440), got {minutes}")
-    if labels == "paper" and (station != 18 or day != np.datetime64("2007-10-10") or days > 14):
+    if labels == "paper" and (station != 18 or day != np.datetime64("2007-10-10") or (days or 15) > 14):
         raise ValueError("labels='paper' is for station=18, start='2007-10-10' and at most days=14, "
                          f"got station={station}, start={start!r}, days={days}")
     if isinstance(features, str) or not features:

@@ -134,7 +134,7 @@ def test_mistakes_get_one_helpful_line(arguments, said, capsys, tmp_path, monkey
 def test_published_formats(tmp_path, capsys):
     line = "18 2007 10 {d} {h} {m} 00 {t} 3.2 {s} 0 {r} NaN NaN NaN 1.1 270\n"
     rng = np.random.default_rng(0)
-    start = 1191967200
+    start = 1191967200 - 27 * 86400  # the Grand St Bernard in September
     minutes = range(0, 3 * 1440, 10)
     text = "".join(
         line.format(d=10 + m // 1440, h=m // 60 % 24, m=m % 60, t=start + 60 * m, s=rng.normal(), r=rng.normal(80, 5))
@@ -144,6 +144,14 @@ def test_published_formats(tmp_path, capsys):
     path.write_text(text)
     assert main(["run", str(path), "--format", "sensorscope", "-k", "2", "--out", str(tmp_path / "o")]) == 0
     assert "surface_temperature, relative_humidity" in capsys.readouterr().out
+    path = tmp_path / "ethylene_CO.txt"
+    rows = rng.normal(size=(4000, 16)).cumsum(axis=0)
+    lines = (f"{n / 100} 0 {n // 2000} {' '.join(map(str, row))}\n" for n, row in enumerate(rows.round(2).tolist()))
+    path.write_text("".join(lines))
+    gas = ["run", str(path), "--format", "gas", "-k", "2", "--out", str(tmp_path / "g"), "--columns", "tgs2600_1"]
+    assert main([*gas, "tgs2610_4"]) == 0
+    assert "tgs2600_1, tgs2610_4" in capsys.readouterr().out
+    assert main([*gas, "tgs9"]) == 2 and "tgs2602_1, tgs2602_2" in capsys.readouterr().err
 
 
 def test_help_is_quick_to_import_and_complete(capsys):
