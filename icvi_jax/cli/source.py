@@ -42,9 +42,9 @@ def _published(source: str, format: str, data: Data) -> Table:
         chosen = {"features": data.columns} if data.columns else {}
         found = read_sensorscope(source, None, None, None, minutes=int(minutes), **chosen)
     else:
-        chosen = {"sensors": [_sensor(name) for name in data.columns]} if data.columns else {}
+        sensors = {"sensors": [_sensor(name) for name in data.columns]} if data.columns else {}
         rows = 100 if not every else int(float(every)) if seconds(every) is None else round(100 * seconds(every))
-        found = read_gas(source, rows=max(1, rows), **chosen)
+        found = read_gas(source, rows=max(1, rows), **sensors)
     truth = found.mode if found.changes else None
     return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
 
