@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 
 from icvi_jax.drive import engine
-from icvi_jax.drive.lanes import scan_one
+from icvi_jax.drive.lanes import scan_one, start_one
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
@@ -69,10 +69,11 @@ def run(
     elapsed = engine.check_elapsed("run", elapsed, X.shape[:1])
     if elapsed is not None:
         elapsed = xp.asarray(elapsed, dtype=X.dtype)
-    if state is None:
-        state = pipe.init(X.shape[1], xp=xp, dtype=X.dtype)
     if backend == "jax":
+        state = start_one(pipe, X.shape[1], X.dtype) if state is None else state
         traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((pipe, state, X)))
         in_kernel = not traced and all(device.platform == "cpu" for device in X.devices())
         return Run(*scan_one(pipe, state, X, elapsed, keep, in_kernel))
+    if state is None:
+        state = pipe.init(X.shape[1], xp=xp, dtype=X.dtype)
     return Run(*engine.loop(pipe, state, X, elapsed, keep, xp))
