@@ -62,6 +62,9 @@ class Panel:
     factor: Array | None = derived()
 
     def __post_init__(self):
+        if isinstance(self.indices, Index):
+            name = type(self.indices).__name__
+            raise ValueError(f"Panel(indices={name}()): needs indices in brackets, also one: ({name}(),)")
         settle(self, indices=tuple(self.indices))
         names = [index.name for index in self.indices]
         if not names:
@@ -86,6 +89,8 @@ class Panel:
 
     def init(self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PanelState:
         """The state before any sample, for `k` slots; `dtype` defaults to the library's default float."""
+        if k < 1 or features < 1:
+            raise ValueError(f"Panel.init(k={k}, features={features}): needs at least one of each")
         xp, dtype, streams = layout(xp, dtype, streams)
         return PanelState(
             xp.zeros((features, *streams), dtype=dtype),
@@ -200,7 +205,10 @@ def layout(xp, dtype, streams):
     """The array-API form of `xp`, its default float where `dtype` is None, and `streams` as a tuple."""
     xp = library(xp)
     streams = (streams,) if isinstance(streams, int) else tuple(streams)
-    return xp, xp.asarray(0.0).dtype if dtype is None else dtype, streams
+    dtype = xp.asarray(0.0).dtype if dtype is None else dtype
+    if not xp.isdtype(xp.empty(0, dtype=dtype).dtype, "real floating"):
+        raise ValueError(f"init(dtype={dtype}): a state is of floats, float32 or float64")
+    return xp, dtype, streams
 
 
 def forgetting_of(half_life: float) -> float:

@@ -104,6 +104,9 @@ def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array
     elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
     """
     xp = namespace(earlier.anchor)
+    first, second = (tuple(state.prototypes.centers.shape) for state in (earlier, later))
+    if first != second:
+        raise ValueError(f"combine: the states differ in slots, features or streams: centres {first} and {second}")
     count = later.statistics["count"].samples
     span = xp.astype(count, earlier.anchor.dtype) if elapsed is None else cast(elapsed, earlier.anchor)
     alive = later.prototypes.active | (count == 0)

@@ -225,3 +225,15 @@ class TestMessages:
         mesh = Mesh(np.array(jax.devices()[:1]), ("streams",))
         run = icvi.run_fleet(pipeline(), recording()[:, :15], mesh=mesh, keep=FIELDS)
         same(run.readings, jax.tree.map(lambda a: a[:, :15], whole.readings))
+
+
+def test_a_list_of_streams_of_any_length():
+    X = np.random.default_rng(3).normal(size=(3, 40, 2)).astype(np.float32)
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    streams = [X[0], X[1][:25], X[2][:33]]
+    fleet = icvi.run_fleet(pipe, streams, keep=("values", "seen")).readings
+    assert fleet.values["xb"].shape == (3, 40) and fleet.values["xb"].dtype == np.float32
+    for n, x in enumerate(streams):
+        single = icvi.run(pipe, x).readings
+        np.testing.assert_allclose(fleet.values["xb"][n, : len(x)], single.values["xb"], rtol=1e-4)
+        assert not fleet.seen[n, len(x) :].any()

@@ -1,6 +1,7 @@
 """Wrong calls get a message that names the field and what to do."""
 
 import numpy as np
+import polars
 import pytest
 
 import icvi_jax as icvi
@@ -9,6 +10,8 @@ X = np.random.default_rng(0).normal(size=(20, 2))
 PANEL = icvi.Panel(indices=(icvi.XieBeni(),))
 KMEANS = icvi.SequentialKMeans(k=3)
 PIPE = icvi.Pipeline(clusterer=KMEANS, panel=PANEL)
+OTHER = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=4), panel=PANEL)
+MORE = icvi.Pipeline(clusterer=KMEANS, panel=PANEL, monitors={"xb": icvi.Distress()})
 U = np.eye(2)[np.arange(20) % 2]
 
 
@@ -35,7 +38,23 @@ U = np.eye(2)[np.arange(20) % 2]
         (lambda: icvi.run(PIPE, X[:0]), ["empty"]),
         (lambda: icvi.run(PIPE, X[:, :0]), ["empty"]),
         (lambda: icvi.run(PIPE, X[0]), ["(T, p)", "(2,)"]),
-        (lambda: icvi.run(PIPE, X[:2]), ["3 samples", "has 2"]),
+        (lambda: icvi.run(PIPE, X[:2]), ["3 samples", "has 2", "state="]),
+        (lambda: icvi.run(PIPE, X + 1j), ["complex"]),
+        (lambda: icvi.run(PIPE, polars.DataFrame({"a": ["x"] * 5, "b": [1.0] * 5})), ["'a'", "numbers"]),
+        (lambda: icvi.run(PIPE, X, state=icvi.run(PIPE, X)), ["state", "Run"]),
+        (lambda: icvi.run(PIPE, X, state=PIPE.init(2, (7,))), ["for 7 streams", "of one"]),
+        (lambda: icvi.run_fleet(PIPE, X[None], state=PIPE.init(2)), ["for one stream", "of 1"]),
+        (lambda: icvi.run(PIPE, X, state=OTHER.init(2)), ["no state of this pipeline", ".clusterer.centers", "(3, 2)"]),
+        (lambda: icvi.run(PIPE, X, state=MORE.init(2)), ["no state of this pipeline", "no .monitors"]),
+        (lambda: icvi.run_fleet(PIPE, X[None][:0]), ["fleet is empty"]),
+        (lambda: icvi.run_fleet(PIPE, [X[None], X[None]]), ["iterator", "(1, 20, 2)"]),
+        (lambda: icvi.run_fleet(PIPE, []), ["a list wants streams"]),
+        (lambda: icvi.Panel(indices=icvi.XieBeni()), ["(XieBeni(),)"]),
+        (lambda: PANEL.init(0, 2), ["k=0"]),
+        (lambda: PIPE.init(2, dtype=np.int32), ["int32", "float"]),
+        (lambda: icvi.combine(PANEL, PANEL.init(3, 2), PANEL.init(4, 2)), ["(3, 2) and (4, 2)"]),
+        (lambda: icvi.validate(PANEL, X, memberships=-U, centers=np.eye(2)), ["memberships", "-1"]),
+        (lambda: icvi.Live(PIPE, 2, 1).tick_many(X[None][:, :0]), ["one tick at least"]),
         (lambda: icvi.run(PIPE, X, backend="cupy"), ["'cupy'", "'numpy'"]),
         (lambda: icvi.run(PIPE, X, keep=("value",)), ["'value'", "values"]),
         (lambda: icvi.run(PIPE, X, state=PIPE.init(3)), ["3 features", "have 2"]),

@@ -131,3 +131,13 @@ def test_edges():
     counts = icvi.Panel(indices=(icvi.PartitionCoefficient(),))  # no masses: the plain mean of the centres
     merged = icvi.merge(counts, run(counts, X, U, V, b), 0, 1)
     np.testing.assert_allclose(merged.prototypes.centers[0] + merged.anchor, [1.0, 1.0])
+
+
+def test_with_every_sample_removed_nothing_is_praised():
+    panel = icvi.Panel(indices=ALL)
+    b = backend("numpy")
+    X, U = np.random.default_rng(0).normal(size=(6, P)), np.eye(K)[[0, 1, 2, 0, 1, 2]]
+    state = run(panel, X, U, 3 * np.eye(K, P), b)
+    for x, u in zip(X, U):
+        state = icvi.remove(panel, state, b.array(x), b.array(u))
+    assert all(not np.isfinite(value) for value in icvi.read(panel, state).values())

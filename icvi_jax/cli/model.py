@@ -50,6 +50,9 @@ def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMe
 
 def pipeline_of(model: Model, usual_k: int | None = None, watch_all: bool = False) -> icvi.Pipeline:
     """The whole pipeline; the first index raises alarms, or all of them do."""
+    for option, value in (("-k", model.k), ("--capacity", model.capacity)):
+        if value is not None and value < 1:
+            raise ValueError(f"{option} {value}: wants at least one cluster")
     if not 0 < model.forgetting <= 1:
         raise ValueError(f"--forgetting {model.forgetting:g}: wants a number above 0, at most 1")
     clusterer = clusterer_of(model, usual_k)

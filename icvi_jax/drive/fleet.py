@@ -71,6 +71,8 @@ def run_fleet(
     chunks = isinstance(X, Iterator)
     if chunks and (backend != "jax" or elapsed is not None):
         raise ValueError("run_fleet: an iterator needs backend='jax' and gives elapsed times in pairs (chunk, elapsed)")
+    if isinstance(X, (list, tuple)):
+        X = engine.together(X)
     if backend != "jax":
         return _looped(pipe, X, state, keep, backend, elapsed, every)
     slabs, parts, done, total = None, [], 0, None
@@ -87,8 +89,6 @@ def run_fleet(
         N, T, p = chunk.shape
         gaps = engine.check_elapsed("run_fleet", gaps, (T,), (N, T))
         if slabs is None:
-            if state is not None and state.anchor.shape[1] != N:
-                raise ValueError(f"run_fleet: the state is for {state.anchor.shape[1]} streams, the samples are of {N}")
             dtype = jnp.asarray(chunk[:0]).dtype
             slabs = Slabs(pipe, state, chunk.shape, dtype, keep, every, streams_mesh(mesh, N), block)
             total = None if chunks else N * T

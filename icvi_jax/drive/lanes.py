@@ -96,12 +96,6 @@ def start_blocks(pipe, features: int, blocks: int, block: int, dtype: np.dtype, 
     return lax.with_sharding_constraint(lead, sharding)
 
 
-@partial(jax.jit, static_argnames=("features", "dtype"))
-def start_one(pipe, features: int, dtype: np.dtype):
-    """The state of one stream before any sample: one small program, where operation by operation would be dozens."""
-    return pipe.init(features, dtype=dtype)
-
-
 @partial(jax.jit, static_argnames=("features", "dtype", "keep"))
 def sample_reading(pipe, features: int, dtype: np.dtype, keep: tuple[str, ...]):
     """The reading of one sample of one stream; only its shapes are of interest."""

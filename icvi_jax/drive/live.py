@@ -142,7 +142,8 @@ class Live:
         X = np.asarray(X)
         n = len(self._names)
         if X.ndim != 3 or X.shape[0] != n or X.shape[2] != self._features or X.shape[1] == 0:
-            raise ValueError(f"Live.tick_many: needs the axes (N, t, p) = ({n}, t, {self._features}), got {X.shape}")
+            wanted = f"(N, t, p) = ({n}, t, {self._features}) with one tick at least"
+            raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {X.shape}")
         self._after(X.shape[1], offsets)  # an error comes before anything has changed
         readings, start = [], 0
         while start < X.shape[1]:

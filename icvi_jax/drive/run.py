@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 
 from icvi_jax.drive import engine
-from icvi_jax.drive.lanes import scan_one, start_one
+from icvi_jax.drive.lanes import scan_one
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
@@ -70,7 +70,7 @@ def run(
     if elapsed is not None:
         elapsed = xp.asarray(elapsed, dtype=X.dtype)
     if backend == "jax":
-        state = start_one(pipe, X.shape[1], X.dtype) if state is None else state
+        state = engine.start_one(pipe, X.shape[1], X.dtype) if state is None else state
         traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((pipe, state, X)))
         in_kernel = not traced and all(device.platform == "cpu" for device in X.devices())
         return Run(*scan_one(pipe, state, X, elapsed, keep, in_kernel))

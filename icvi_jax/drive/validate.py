@@ -100,6 +100,8 @@ def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array
     T, p = X.shape
     if U.ndim != 2 or U.shape[0] != T or centers is None:
         raise ValueError(f"{caller}(memberships=…): needs the axes ({T}, k) and centers=; got shape {tuple(U.shape)}")
+    if not isinstance(U, jax.core.Tracer) and bool(xp.any(U < 0)):
+        raise ValueError(f"{caller}(memberships=…): a membership is 0 or more, got {float(xp.min(U)):g}")
     k = U.shape[1]
     V = xp.asarray(centers, dtype=X.dtype)
     if tuple(V.shape) not in ((k, p), (T, k, p)):

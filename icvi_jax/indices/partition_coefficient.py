@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from icvi_jax.indices.base import Comparison
+from icvi_jax.indices.base import Comparison, given
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Membership
 
@@ -30,4 +30,4 @@ class PartitionCoefficient(Comparison):
     needs: ClassVar = (Count, Membership)
 
     def compare(self, stats, forgetting):
-        return stats.membership.squares
+        return given(stats.n > 0, stats.membership.squares)

@@ -14,7 +14,7 @@ from .read import located, open_sheet
 from .sheet import Column, Sheet
 from .sniff import kind
 from .table import Fleet, Table, TableError, check_samples
-from .wide import split_names
+from .wide import SINGLE, split_names
 
 NODE_NAMES = (
     "node",
@@ -126,6 +126,8 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
     """Read a table with a column for each node and variable."""
     picked = pick(sheet, (), time, "")
     nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
+    if features == SINGLE:
+        picked.notes.append("no column names the node, so each column is one; name the node column with --node")
     x = numbers(sheet, [picked.features[n] for n in place.reshape(-1)])
     steps = len(x)
     # As readings, so that windows and the order of time are one piece of code for all shapes.

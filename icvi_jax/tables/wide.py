@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from .table import TableError
 
 SEPARATORS = "_.:/ "
+SINGLE = ("value",)
+"""What the variable is called where there is only one."""
 
 
 def split_names(
@@ -51,7 +53,7 @@ def split_names(
         )
     if wanted:
         names = [name for name in names if name in wanted] or list(names)
-    return tuple(names), ("value",), np.arange(len(names))[:, None]
+    return tuple(names), SINGLE, np.arange(len(names))[:, None]
 
 
 def _splittings(names: Sequence[str]) -> Iterable[list[tuple[str, str]]]:
