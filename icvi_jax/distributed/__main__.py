@@ -82,17 +82,26 @@ def _all(given):
     children = [
         subprocess.Popen([*command, "--id", str(i), given.program, *given.arguments]) for i in range(given.processes)
     ]
+    told: set[int] = set()
+
+    def tell():
+        """Say of each process that failed what became of it; who died first may be seen last."""
+        for i, child in enumerate(children):
+            if child.poll() and i not in told:
+                told.add(i)
+                _say(f"process {i} {_fate(child.returncode)}")
+
     deadline = None
     try:
         while any(child.poll() is None for child in children):
-            failed = [i for i, child in enumerate(children) if child.poll()]
-            if failed and deadline is None:
-                fate = _fate(children[failed[0]].returncode)
-                _say(f"process {failed[0]} {fate}; the others have {given.timeout:g} s to end")
+            tell()
+            if told and deadline is None:
+                _say(f"the others have {given.timeout:g} s to end")
                 deadline = time.monotonic() + given.timeout
             if deadline is not None and time.monotonic() > deadline:
                 break
             time.sleep(0.05)
+        tell()
     finally:
         for child in children:
             if child.poll() is None:
