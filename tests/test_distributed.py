@@ -201,7 +201,7 @@ def test_a_dead_process_ends_the_others_and_all_go_on_from_the_checkpoint(tmp_pa
     assert "another process is gone" in done.stderr or "no answer from the others" in done.stderr
     assert "starting all again from the checkpoint" in done.stderr
     death, again = ((tmp_path / name).stat().st_mtime for name in ("died", "readings-0-of-4-from-10"))
-    assert again - death < 60  # forty seconds and a start
+    assert again - death < 150  # forty seconds and a start, on a busy machine
     for process in range(4):
         before, after = readings(tmp_path, process, 4), readings(tmp_path, process, 4, start=10)
         straight = straight_on(process)
