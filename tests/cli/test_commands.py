@@ -113,7 +113,7 @@ def test_options_from_a_file_and_the_command_line_wins(stream, tmp_path, capsys)
         (["run", "--index", "xb", "file.csv"], "the source goes before --index"),
         (["run", "s4"], "built-in streams are s1, s2, s3"),
         (["run", "-k", "x"], "unable to convert"),
-        (["run", "-k", "0"], "k=0"),
+        (["run", "-k", "0"], "-k 0: wants"),
         (["run", "--forgetting", "1.5"], "--forgetting 1.5"),
         (["run", "--clusterer", "oec", "-k", "3"], "--capacity"),
         (["run", "--readings", "a.xlsx"], ".parquet"),
