@@ -16,3 +16,14 @@ def shared():
     if not SHARED.is_dir():
         pytest.skip("the reference recordings (../shared/data) are not here")
     return SHARED
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a text to a file and give its path."""
+
+    def writer(text, name="file.txt", encoding="utf-8"):
+        (tmp_path / name).write_text(text, encoding=encoding)
+        return tmp_path / name
+
+    return writer

@@ -79,10 +79,9 @@ class Pairs:
 
     def across(self, a, b):
         """Squared distances ‖a_i − b_j‖² of points (k, p, *streams), as `ordered` terms; inactive ones as above."""
-        if self.triangle:
-            return self.ordered(lambda ai, _bi, _aj, bj: self._apart(ai, bj), self._parked(a), self._parked(b))
-        terms = self.ordered(lambda ai, _bi, _aj, bj: self._apart(ai, bj), a, b)
-        return self.keep(terms, far(a.dtype, self.xp))
+        ends = (self._parked(a), self._parked(b)) if self.triangle else (a, b)
+        terms = self.ordered(lambda ai, _bi, _aj, bj: self._apart(ai, bj), *ends)
+        return terms if self.triangle else self.keep(terms, far(a.dtype, self.xp))
 
     def _apart(self, a, b):
         return self.inner((a - b) * (a - b))

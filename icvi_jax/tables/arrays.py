@@ -36,7 +36,6 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
         EOFError,
         KeyError,
         zipfile.BadZipFile,
-        NotImplementedError,
         SyntaxError,
         MemoryError,
         RuntimeError,

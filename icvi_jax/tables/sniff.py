@@ -66,7 +66,7 @@ def _zip_kind(path: Path, shown: str) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
         raise TableError(shown, f"a damaged ZIP or NPZ file ({error})") from None
     if any(member.filename.startswith("xl/") for member in members):
         raise TableError(shown, "an Excel workbook: save the sheet as CSV")

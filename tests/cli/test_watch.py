@@ -1,71 +1,23 @@
-"""The live watch: bad lines, kills and restarts, a real broker, metrics."""
+"""The live watch: bad lines, kills and restarts, metrics."""
 
 from __future__ import annotations
 
 import io
-import json
-import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
 import urllib.request
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from watching import COMMAND, FORM, PATIENCE, alarms, lines, samples, until, watched
 
-from icvi_jax.cli.feed import Form, Reader, Sample
-from icvi_jax.cli.interrupts import Interrupts
+from icvi_jax.cli.feed import Reader, Sample
 from icvi_jax.cli.journal import Journal
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.cli.watch import _not_again
 from icvi_jax.cli.watcher import Watcher
-
-COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb"]
-PATIENCE = 300  # a machine may be busy
-FORM = Form(("v",), ())
-MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-
-
-def samples(count=260, nodes=("a", "b")):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(count, len(nodes)))
-    x[150:, 0] += 60
-    return [(node, t, float(x[t, n])) for t in range(count) for n, node in enumerate(nodes)]
-
-
-def lines(items):
-    return "".join(json.dumps({"node": node, "time": t, "v": v}) + "\n" for node, t, v in items)
-
-
-def alarms(text):
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def watched(items, folder=None):
-    out = io.StringIO()
-    watcher = Watcher(pipeline_of(Model(k=2, index=("xb",))), folder, out)
-    watcher.restore()
-    watcher.take([Sample(node, t, (v,)) for node, t, v in items], FORM)
-    return watcher, out
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.1)
-
-
-@pytest.fixture(scope="module")
-def expected():
-    watcher, out = watched(samples())
-    found = alarms(out.getvalue())
-    assert found and {alarm["node"] for alarm in found} == {"a"} and found[0]["alarm"] == "spike"
-    return found
 
 
 def test_lines_good_and_bad():
@@ -183,48 +135,6 @@ def test_ctrl_c_ends_cleanly(tmp_path):
     assert list(tmp_path.glob("*.icvi"))
 
 
-def taken(batches):
-    """The batches that were taken in whole before an interrupt ended the loop."""
-    interrupts, whole = Interrupts(), []
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            for batch in interrupts.between(batches):
-                if batch == "busy":
-                    signal.raise_signal(signal.SIGINT)
-                whole.append(batch)
-    finally:
-        interrupts.close()
-    assert signal.getsignal(signal.SIGINT) != interrupts._ask
-    return whole
-
-
-def test_an_interrupt_lets_the_batch_be_whole():
-    assert taken([1, "busy", 3]) == [1, "busy"]
-
-
-def test_an_interrupt_ends_the_wait_for_a_batch():
-    def batches():
-        yield 1
-        signal.raise_signal(signal.SIGTERM)
-        yield 2
-
-    assert taken(batches()) == [1]
-
-
-def test_asked_twice_it_ends_at_once():
-    code = """
-import signal
-from icvi_jax.cli.interrupts import Interrupts
-for batch in Interrupts().between([1]):
-    signal.raise_signal(signal.SIGINT)
-    print("heard", flush=True)
-    signal.raise_signal(signal.SIGINT)
-    print("never")
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    assert ended.returncode == -signal.SIGINT and ended.stdout == "heard\n"
-
-
 def test_metrics_are_of_the_fleet_and_its_worst_nodes():
     pytest.importorskip("prometheus_client")
     from icvi_jax.cli.metrics import serving
@@ -237,84 +147,3 @@ def test_metrics_are_of_the_fleet_and_its_worst_nodes():
         text = answer.read().decode()
     assert "icvi_nodes 30.0" in text and "icvi_samples_total 6000.0" in text
     assert text.count("icvi_worst_score{") == 3 and 'icvi_worst_score{node="n0",rank="1"}' in text
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Broker:
-    """A Mosquitto of our own on loopback that keeps its messages over a restart."""
-
-    def __init__(self, folder):
-        self.port, self.folder = free_port(), folder
-        (folder / "m.conf").write_text(
-            f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {folder}/\n"
-            "user root\nmax_queued_messages 0\nautosave_interval 1\n")  # fmt: skip
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen([MOSQUITTO, "-c", str(self.folder / "m.conf")], stderr=subprocess.DEVNULL)
-        until(self.answers, "the broker")
-
-    def answers(self):
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(PATIENCE)
-
-    def publish(self, items):
-        text = lines(items)
-        subprocess.run(["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-t", "farm/x", "-q", "1", "-l"],
-                       input=text, text=True, check=True, timeout=PATIENCE)  # fmt: skip
-
-
-@pytest.mark.skipif(not (MOSQUITTO and shutil.which("mosquitto_pub")), reason="there is no Mosquitto broker")
-def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(tmp_path, expected):
-    pytest.importorskip("paho.mqtt.client")
-    items, broker, kept = samples(), Broker(tmp_path), tmp_path / "kept"
-    log = (tmp_path / "log").open("w+")
-    command = [*COMMAND, "--mqtt", f"127.0.0.1:{broker.port}", "farm/#", "--checkpoint", str(kept)]
-
-    def start():
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-
-    def held(node, t):
-        return any(f'["{node}", {t}, ' in path.read_text() for path in kept.glob("journal-*"))
-
-    def said(text, times=1):
-        return (tmp_path / "log").read_text().count(text) >= times
-
-    watch = start()  # before there is a broker
-    try:
-        until(lambda: said("waiting for it"), "the complaint that there is no broker")
-        broker.start()
-        until(lambda: said("listening"), "the subscription")
-        broker.publish(items[:200])
-        until(lambda: held("b", 99), "the first samples")
-        broker.stop()
-        broker.start()
-        until(lambda: said("listening", 2), "the second subscription")
-        broker.publish(items[200:340])
-        until(lambda: held("b", 169), "the samples after the broker came back")
-        watch.send_signal(signal.SIGKILL)
-        before = watch.communicate()[0]
-        broker.publish(items[340:])  # nobody listens: the broker keeps them
-        watch = start()
-        until(lambda: held("b", 259), "the samples the broker kept")
-        watch.send_signal(signal.SIGINT)
-        after = watch.communicate(timeout=PATIENCE)[0]
-        assert watch.returncode == 0
-    finally:
-        watch.kill()
-        broker.stop()
-        log.close()
-    assert "Traceback" not in (tmp_path / "log").read_text()
-    assert said(f"{len(items)} samples of 2 nodes")  # also those the broker did not know to be safe count once
-    found = alarms(before) + alarms(after)
-    keys = {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in found}
-    assert keys == {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in expected}
