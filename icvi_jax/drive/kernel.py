@@ -16,16 +16,18 @@ environment variable `ICVI_ONE_KERNEL` set to 0 or 1 overrules that.
 
 from __future__ import annotations
 
+import math
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import reduce
+from itertools import count
+from typing import NamedTuple
 
 import jax
-import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 CALLS = frozenset("jit pjit closed_call custom_jvp_call custom_vjp_call".split())
 VIEWS = frozenset("broadcast_in_dim reshape squeeze slice transpose convert_element_type copy".split())
@@ -61,11 +63,11 @@ def rewritten(step: Callable, *args: object) -> tuple[Callable | None, object]:
     The first is None if the step has operations that no kernel can hold, or too many of them.
     """
     closed, shapes = jax.make_jaxpr(step, return_shape=True)(*args)
-    size = _operations(closed.jaxpr)
-    if not ENABLED or size is None or size > LARGEST:
+    program = _Program(closed)
+    if not ENABLED or not program.possible or program.size > LARGEST:
         return None, shapes
     tree = jax.tree.structure(shapes)
-    return lambda *args: jax.tree.unflatten(tree, _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args))), shapes
+    return lambda *args: jax.tree.unflatten(tree, program(jax.tree.leaves(args))), shapes
 
 
 def loops(steps: int) -> bool:
@@ -78,67 +80,107 @@ def one_kernel(function: Callable, *args: object) -> object:
     return set_xla_metadata(jax.jit(function)(*args), xla_cpu_small_call="true", inlineable="false")
 
 
-def _operations(jaxpr: Jaxpr) -> int | None:
-    """How many operations the rewritten program has, or None if one of them cannot be part of a kernel."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name in CALLS:
-            inner = _operations(_callee(eqn)[0])
-            if inner is None:
-                return None
-            total += inner
-        elif name in REDUCTIONS and eqn.invars[0].aval.ndim - 1 not in eqn.params["axes"]:
-            total += 2 * int(np.prod([eqn.invars[0].aval.shape[axis] for axis in eqn.params["axes"]]))
-        elif name in ELEMENTWISE or name in MOVES:
-            total += 1
-        else:
-            return None
-    return total
+class _Operation(NamedTuple):
+    """A primitive, and which of the program's values go in and come out, by their numbers."""
+
+    eqn: JaxprEqn
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.eqn.primitive.name
+
+    @property
+    def terms(self) -> int:
+        """How many operations it becomes: a reduction as many as it takes in."""
+        if self.name not in REDUCTIONS:
+            return 1
+        return 2 * math.prod(self.eqn.invars[0].aval.shape[axis] for axis in self.eqn.params["axes"])
+
+    @property
+    def possible(self) -> bool:
+        """Whether a kernel can hold it."""
+        if self.name in REDUCTIONS:
+            return self.eqn.invars[0].aval.ndim - 1 not in self.eqn.params["axes"]
+        return self.name in ELEMENTWISE or self.name in MOVES
+
+
+class _Program:
+    """A step as one list of operations: its calls opened, nothing in it twice and nothing that no result needs."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        self.constants: dict[int, object] = {}
+        self._numbers: dict[object, tuple[int, ...]] = {}  # of values by what they are
+        self._values = count()
+        self._all: list[_Operation] = []
+        self.inputs = [next(self._values) for _ in closed.jaxpr.invars]
+        self.outputs = self._open(closed.jaxpr, closed.consts, self.inputs)
+        self.operations, wanted = deque[_Operation](), set(self.outputs)
+        for operation in reversed(self._all):
+            if wanted.intersection(operation.outputs):
+                self.operations.appendleft(operation)
+                wanted.update(operation.inputs)
+        self.size = sum(operation.terms for operation in self.operations)
+        self.possible = all(operation.possible for operation in self.operations)
+
+    def _open(self, jaxpr: Jaxpr, consts: list, inputs: list[int]) -> list[int]:
+        """Put the operations of `jaxpr` into the list, and return the numbers of its results."""
+        numbers = dict(zip(jaxpr.invars, inputs))
+        numbers |= {var: self._constant(id(value), value) for var, value in zip(jaxpr.constvars, consts)}
+
+        def number(var):
+            return self._constant(f"{var.val!r} {var.aval!r}", var.val) if isinstance(var, Literal) else numbers[var]
+
+        for eqn in jaxpr.eqns:
+            into = tuple(number(var) for var in eqn.invars)
+            out = self._open(*_callee(eqn), into) if eqn.primitive.name in CALLS else self._operation(eqn, into)
+            numbers |= zip(eqn.outvars, out)
+        return [number(var) for var in jaxpr.outvars]
+
+    def _operation(self, eqn: JaxprEqn, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        key = eqn.primitive, repr(sorted(eqn.params.items())), inputs
+        if key not in self._numbers:
+            self._numbers[key] = tuple(next(self._values) for _ in eqn.outvars)
+            self._all.append(_Operation(eqn, inputs, self._numbers[key]))
+        return self._numbers[key]
+
+    def _constant(self, key: object, value: object) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = (next(self._values),)
+            self.constants[self._numbers[key][0]] = value
+        return self._numbers[key][0]
+
+    def _uses(self) -> Counter:
+        """How many operations use each value, through slices and other views of it."""
+        uses = Counter(number for operation in self.operations for number in set(operation.inputs))
+        for operation in reversed(self.operations):
+            if operation.name in VIEWS:
+                uses[operation.inputs[0]] += uses[operation.outputs[0]] - 1
+        return uses
+
+    def __call__(self, args: list) -> list:
+        uses = self._uses()
+        costs = Counter[int]()  # operations since the last stored values
+        values = self.constants | dict(zip(self.inputs, args))
+        for operation in self.operations:
+            eqn, name, inputs = operation.eqn, operation.name, [values[number] for number in operation.inputs]
+            if name in REDUCTIONS:
+                outputs = [_chain(REDUCTIONS[name], *inputs, eqn.params["axes"])]
+            else:
+                outputs = eqn.primitive.bind(*inputs, **eqn.params)
+                outputs = outputs if eqn.primitive.multiple_results else [outputs]
+            cost = (0 if name in MOVES else DEAR.get(name, 1)) + sum(costs[n] for n in set(operation.inputs))
+            for number, value in zip(operation.outputs, outputs):
+                often = name not in MOVES and (uses[number] - 1) * cost >= AGAIN
+                fenced = (often or name in REDUCTIONS) and value.ndim and value.dtype != bool
+                values[number], costs[number] = (_fence(value), 0) if fenced else (value, cost)
+        return [values[number] for number in self.outputs]
 
 
 def _callee(eqn) -> tuple[Jaxpr, list]:
     inner = eqn.params["call_jaxpr" if "call_jaxpr" in eqn.params else "jaxpr"]
     return (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
-
-
-def _evaluate(jaxpr: Jaxpr, consts: list, args: list) -> list:
-    uses = _uses(jaxpr)
-    costs: dict[Var, int] = {}  # operations since the last stored values
-    values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
-
-    def read(var):
-        return var.val if isinstance(var, Literal) else values[var]
-
-    for eqn in jaxpr.eqns:
-        name, inputs = eqn.primitive.name, [read(var) for var in eqn.invars]
-        if name in CALLS:
-            outputs = _evaluate(*_callee(eqn), inputs)
-        elif name in REDUCTIONS:
-            outputs = [_chain(REDUCTIONS[name], *inputs, eqn.params["axes"])]
-        else:
-            outputs = eqn.primitive.bind(*inputs, **eqn.params)
-            outputs = outputs if eqn.primitive.multiple_results else [outputs]
-        for var, value in zip(eqn.outvars, outputs):
-            costs[var] = (0 if name in MOVES else DEAR.get(name, 1)) + sum(costs.get(v, 0) for v in _operands(eqn))
-            often = name not in MOVES and (uses[var] - 1) * costs[var] >= AGAIN
-            if (often or name in REDUCTIONS) and value.ndim and value.dtype != bool:
-                value, costs[var] = _fence(value), 0
-            values[var] = value
-    return [read(var) for var in jaxpr.outvars]
-
-
-def _operands(eqn) -> set[Var]:
-    return {var for var in eqn.invars if not isinstance(var, Literal)}
-
-
-def _uses(jaxpr: Jaxpr) -> Counter:
-    """How many operations use each value, through slices and other views of it."""
-    uses = Counter(var for eqn in jaxpr.eqns for var in _operands(eqn))
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.primitive.name in VIEWS and not isinstance(eqn.invars[0], Literal):
-            uses[eqn.invars[0]] += uses[eqn.outvars[0]] - 1
-    return uses
 
 
 def _chain(pick: Callable, a, axes: tuple[int, ...]):

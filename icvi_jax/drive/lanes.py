@@ -45,15 +45,25 @@ def scan_lanes(pipe, state, X, elapsed, phase, keep: tuple[str, ...], every: int
             at, state, kept_so_far = carry
             state, reading = advance(pipe, state, *inputs)
             row = at // every  # written over until its group is complete
-            put = partial(lax.dynamic_update_index_in_dim, index=row, axis=0)
-            return (at + 1, state, jax.tree.map(put, kept_so_far, reading)), None
+            put = partial(lax.dynamic_update_slice_in_dim, start_index=row, axis=0)
+            return (at + 1, state, jax.tree.map(lambda rows, a: put(rows, a[None]), kept_so_far, reading)), None
 
-        empty = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), shapes)
+        empty = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape[:-1], _pitch(a)), a.dtype), shapes)
         (_, state, readings), _ = lax.scan(body, (phase, state, empty), (X, elapsed))
         return state, readings
 
     call = whole if quick is None else partial(kernel.one_kernel, whole)
-    return call(pipe, state, X, elapsed, phase)
+    state, readings = call(pipe, state, X, elapsed, phase)
+    return state, jax.tree.map(lambda a: a[..., : X.shape[-1]], readings)
+
+
+def _pitch(a) -> int:
+    """Lanes from one row of readings to the next, in the memory where they are collected.
+
+    Rows in steps of a power of two share a few lines of the cache, and to turn them into streams would be slow.
+    """
+    lanes, size = a.shape[-1], a.dtype.itemsize
+    return lanes if lanes * size % 128 else lanes + 64 // size
 
 
 @partial(jax.jit, static_argnames=("keep", "every", "mesh"), donate_argnums=1)

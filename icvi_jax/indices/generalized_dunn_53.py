@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
-from icvi_jax.kernels.arrays import far
+from icvi_jax.kernels.arrays import far, larger
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation
 
@@ -32,6 +32,7 @@ class GeneralizedDunn53(Comparison):
     def compare(self, stats, forgetting):
         xp, pairs = stats.xp, stats.separation.pairs
         C, M = stats.dispersion.each, stats.dispersion.mass
-        joint = pairs.each(lambda ci, mi, cj, mj: divide(ci + cj, mi + mj, 0.0), C, M)
+        M = larger(M, xp.full_like(M, float(xp.finfo(M.dtype).smallest_normal)))  # no pair has none
+        joint = pairs.each(lambda ci, mi, cj, mj: (ci + cj) / (mi + mj), C, M)
         least = pairs.least(pairs.keep(joint, far(C.dtype, xp)))
         return given(stats.dispersion.empty < 2, divide(least, 2 * stats.dispersion.widest, xp.nan))

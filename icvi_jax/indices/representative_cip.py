@@ -7,6 +7,7 @@ from functools import reduce
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
+from icvi_jax.kernels.arrays import smaller
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Covariance, Dispersion
 
@@ -39,12 +40,12 @@ class RepresentativeCIP(Comparison):
 
     def compare(self, stats, forgetting):
         xp, shape = stats.xp, stats.covariance
-        logs = [xp.where(ok, -a, xp.full_like(a, -xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
-        top = reduce(xp.maximum, [xp.max(a, axis=0) for a in logs])
-        top = xp.where(top > -xp.inf, top, xp.zeros_like(top))
-        total = sum(xp.sum(xp.exp(a - top), axis=0) for a in logs)
+        terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
+        least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
+        least = xp.where(least < xp.inf, least, xp.zeros_like(least))
+        total = sum(xp.sum(xp.exp(least - a), axis=0) for a in terms)
         total = xp.where(total > 0, total, xp.ones_like(total))
-        value = xp.log(total) + top if self.log else total * xp.exp(top)
+        value = xp.log(total) - least if self.log else total * xp.exp(-least)
         return given(stats.dispersion.empty == 0, value)
 
     def scaled(self, value, by, features, k):
