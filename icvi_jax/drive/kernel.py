@@ -7,8 +7,9 @@ small. Two annotations, which XLA for CPUs understands and others never see, cha
 - a call marked `inlineable="false"` is a *fence*: what passes it is stored once. Without fences XLA copies each cheap
   expression into everything that uses it and computes it there again.
 
-`rewritten` puts fences behind values that are dear to compute again, and turns reductions over short axes into chains
-(XLA hands long ones to a library, which cannot be called from inside a kernel). Nothing else about a step changes.
+`rewritten` makes one list of a step's operations, in which nothing is computed twice (behind fences XLA sees no
+equality), puts fences behind values that are dear to compute again, and turns reductions over short axes into chains
+(XLA hands long ones to a library, which cannot be called from inside a kernel).
 
 The annotations are no part of what JAX promises. They are used with the versions of JAX they were tried with; the
 environment variable `ICVI_ONE_KERNEL` set to 0 or 1 overrules that.
