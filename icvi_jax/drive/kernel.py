@@ -26,6 +26,7 @@ from itertools import count
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
@@ -131,7 +132,9 @@ class _Program:
         numbers |= {var: self._constant(id(value), value) for var, value in zip(jaxpr.constvars, consts)}
 
         def number(var):
-            return self._constant(f"{var.val!r} {var.aval!r}", var.val) if isinstance(var, Literal) else numbers[var]
+            if not isinstance(var, Literal):
+                return numbers[var]
+            return self._constant((var.aval, np.asarray(var.val).tobytes()), var.val)
 
         for eqn in jaxpr.eqns:
             into = tuple(number(var) for var in eqn.invars)
@@ -140,7 +143,7 @@ class _Program:
         return [number(var) for var in jaxpr.outvars]
 
     def _operation(self, eqn: JaxprEqn, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        key = eqn.primitive, repr(sorted(eqn.params.items())), inputs
+        key = eqn.primitive, tuple(sorted(eqn.params.items())), inputs
         if key not in self._numbers:
             self._numbers[key] = tuple(next(self._values) for _ in eqn.outvars)
             self._all.append(_Operation(eqn, inputs, self._numbers[key]))
