@@ -59,3 +59,18 @@ def test_a_mass_that_has_faded_away_has_the_slope_it_should(mass, weight):
     right = (-0.9 * weight / total / total, (1 - weight / total) / total)
     for a, b in zip(found, right):
         np.testing.assert_allclose(a, b, rtol=0.05, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_slopes_of_every_index_in_single_precision_are_finite(p):
+    """From the first sample on, when clusters have one member each and covariances are no more than their ridge."""
+    rng = np.random.default_rng(p)
+    x = jnp.asarray((np.arange(24) % 2)[:, None] * 4.0 + rng.normal(size=(24, p)), jnp.float32)
+    indices = tuple(entry.index() for entry in icvi.indices.catalogue())
+
+    def last(x, lam):
+        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=indices, forgetting=lam))
+        return {name: a[-1] for name, a in icvi.run(pipe, x).readings.values.items()}
+
+    for name, slopes in jax.jacrev(last, argnums=(0, 1))(x, jnp.float32(0.9)).items():
+        assert all(np.isfinite(slope).all() for slope in slopes), name

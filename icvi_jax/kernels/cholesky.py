@@ -9,25 +9,17 @@ jaxlib 0.10 on a CPU (fixed in 0.11), which is also what `jax.vmap` of the last 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from icvi_jax.kernels import ellipsoid
-from icvi_jax.kernels.arrays import larger, namespace
+from icvi_jax.kernels.arrays import larger, namespace, reach
 
 SMALL = 4
 """Up to this many features the elimination works on packed columns."""
 
 LARGE = 24
 """Beyond this many features one stream's matrices go to the array library."""
-
-
-def unit(dtype, xp):
-    """The square of the length in which matrices are best given: two pivots multiplied remain a number.
-
-    A power of 4, so that nothing is lost. The pivots of covariances reach from their ridge, 1e-6 for two features, to
-    four times the square of the largest sample.
-    """
-    return 2.0**-40 if xp.finfo(dtype).bits <= 32 else 2.0**-430
 
 
 def raised(S, p, floor):
@@ -50,8 +42,8 @@ def gaussian(S, d, least):
 
     Parameters
     ----------
-    S : (m, p (p + 1)/2, *streams), packed and `raised`, in the `unit`.
-    d : (m, p, *streams), in the root of it.
+    S : (m, p (p + 1)/2, *streams), packed and `raised`.
+    d : (m, p, *streams).
     least : (m, *streams), what no pivot of S is below in exact arithmetic.
 
     Returns
@@ -112,10 +104,14 @@ def _packed(columns, d, least):
 
 
 def _log_product(pivots):
-    """log Π D, with one logarithm (the dearest part of it all) for two pivots."""
+    """log Π D, with one logarithm (the dearest part of it all) for two pivots; a large one is scaled first."""
     xp = namespace(pivots[0])
-    alone = pivots[len(pivots) // 2 * 2 :]
-    return sum(xp.log(a) for a in (*(a * b for a, b in zip(pivots[::2], pivots[1::2])), *alone))
+    scale = reach(pivots[0].dtype, xp) ** -2
+    total = xp.log(pivots[-1]) if len(pivots) % 2 else 0
+    for a, b in zip(pivots[::2], pivots[1::2]):
+        large = a > 1e5
+        total = total + xp.log(xp.where(large, scale * a, a) * b) - xp.where(large, math.log(scale), 0 * a)
+    return total
 
 
 def _full(S, d, least):

@@ -131,6 +131,7 @@ class CovarianceView:
 
     Attributes
     ----------
+    each : Σ_i, packed: (k, p (p + 1)/2, *streams).
     logdet : log det Σ_i: (k, *streams).
     cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: arrays (pairs, *streams), in one piece for
         one stream; for a fleet one for each i, which spares it to copy.
@@ -140,23 +141,24 @@ class CovarianceView:
     def __init__(self, stats, state, mean):
         self._stats, self._state, self._mean = stats, state, mean
         self._p = stats.centers.shape[1]
-        self._unit = cholesky.unit(mean.dtype, stats.xp)
+        self._ridge = 10.0 ** (-12 / self._p)
 
     @cached_property
-    def _raised(self):
-        """Σ_i, packed: (k, p (p + 1)/2, *streams), in units of `_unit`, and the least that its pivots can be."""
+    def each(self):
         xp = self._stats.xp
         scatter, freedom = self._state
         some = freedom > (1e-6 if xp.finfo(freedom.dtype).bits <= 32 else 1e-12)
-        scale = xp.where(some, self._unit / xp.where(some, freedom, xp.ones_like(freedom)), xp.zeros_like(freedom))
-        ridge = self._unit * 10.0 ** (-12 / self._p)
-        each = scatter * scale[:, None, ...] + ridge * ellipsoid.identity(self._p, scatter)
-        return cholesky.raised(each, self._p, ridge)
+        scale = xp.where(some, 1 / xp.where(some, freedom, xp.ones_like(freedom)), xp.zeros_like(freedom))
+        return scatter * scale[:, None, ...] + self._ridge * ellipsoid.identity(self._p, scatter)
+
+    @cached_property
+    def _raised(self):
+        return cholesky.raised(self.each, self._p, self._ridge)
 
     @cached_property
     def logdet(self):
         S, least = self._raised
-        return cholesky.logdet(S, self._p, least) - self._p * math.log(self._unit)
+        return cholesky.logdet(S, self._p, least)
 
     @cached_property
     def both(self):
@@ -164,9 +166,9 @@ class CovarianceView:
 
     @cached_property
     def cross_entropies(self):
-        d = self._pieces(lambda a, b: a - b, self._mean * math.sqrt(self._unit))
+        d = self._pieces(lambda a, b: a - b, self._mean)
         pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
-        constant = self._p * math.log(2 * math.pi / self._unit)
+        constant = self._p * math.log(2 * math.pi)
         both = (cholesky.gaussian(*parts) for parts in zip(pooled, d, least))
         return [(F + logdet + constant) / 2 for F, logdet in both]
 
