@@ -76,3 +76,12 @@ def test_readings_of_full_lanes_are_those_of_single_runs(streams):
     for i in (0, streams - 1):
         alone = jax.tree.map(lambda a: a[3::4], icvi.run(pipe, X[i], keep=keep).readings)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a[i], b, rtol=2e-5), together, alone)
+
+
+@pytest.mark.parametrize("monitor", [icvi.Distress(), icvi.PageHinkley()])
+def test_a_lone_cluster_with_a_monitor(monitor):
+    """An index that is always NaN must be no constant in the kernel: jaxlib 0.10 stops the whole process over it."""
+    X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    panel = icvi.Panel(indices=(icvi.WB(),))
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=1), panel=panel, monitors={"wb": monitor})
+    assert np.isnan(icvi.run(pipe, X).readings.values["wb"]).all()
