@@ -77,7 +77,7 @@ def die_inside_a_write(step):
 
         flush, fileno = property(lambda self: self.file.flush), property(lambda self: self.file.fileno)
 
-    from icvi_jax.drive import container
+    from icvi_jax.checkpoint import container
 
     container.open = lambda *args: Torn(open(*args))
     os.fsync, os.replace, pathlib.Path.unlink = dying(os.fsync), dying(os.replace), dying(pathlib.Path.unlink)

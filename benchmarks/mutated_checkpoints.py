@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.drive import container
+from icvi_jax.checkpoint import container
 
 RAN = os.path.join(tempfile.gettempdir(), f"a checkpoint ran code {os.getpid()}")
 

@@ -1,16 +1,14 @@
 """Live validation of stream clustering: incremental cluster validity indices for one stream or a fleet, on JAX."""
 
 from icvi_jax import evaluation, indices, streams
+from icvi_jax.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
 from icvi_jax.clusterers import OnlineEllipsoidal, SequentialKMeans
-from icvi_jax.drive.batch import batch
-from icvi_jax.drive.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
 from icvi_jax.drive.devices import use_all_cores
-from icvi_jax.drive.export import Export, export
 from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.live import Live
 from icvi_jax.drive.run import Run, run
-from icvi_jax.drive.validate import validate
 from icvi_jax.explain import explain
+from icvi_jax.export import Export, export
 from icvi_jax.indices import (
     PBM,
     RMSSTD,
@@ -42,5 +40,6 @@ from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.standardize import Standardize
 from icvi_jax.surgery import combine, merge, read, remove
 from icvi_jax.types import Alarm, Event, Prototypes, Reading
+from icvi_jax.validation import batch, validate
 
 __version__ = "0.1.0"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import container
-from icvi_jax.drive.configuration import describe, difference
+from icvi_jax.checkpoint import container
+from icvi_jax.checkpoint.schema import describe, difference
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.distributed import PeerLost, start
+from icvi_jax.distributed import PeerLost, collectives, start
 from icvi_jax.distributed import __main__ as launcher
-from icvi_jax.drive import collectives
 
 PROGRAM = """
 import json, os, sys
@@ -28,7 +27,8 @@ group = distributed.start()
 
 import jax
 import icvi_jax as icvi
-from icvi_jax.drive import blocks, collectives
+from icvi_jax.distributed import collectives
+from icvi_jax.drive import blocks
 
 blocks.BLOCK = 256
 pipe = icvi.Pipeline(

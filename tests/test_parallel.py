@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import parallel
+from icvi_jax.validation import time_parallel as parallel
 
 ALL = tuple(entry.index() for entry in icvi.indices.catalogue())
 T, K, P = 1100, 4, 2

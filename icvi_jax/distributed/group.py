@@ -11,8 +11,10 @@ from typing import NamedTuple, TypeVar
 import jax
 import numpy as np
 
+from icvi_jax import checkpoint
+from icvi_jax.checkpoint import shards
+from icvi_jax.distributed import collectives
 from icvi_jax.distributed.summary import Summary, summarize
-from icvi_jax.drive import checkpoint, collectives, parts
 from icvi_jax.drive.engine import FIELDS
 from icvi_jax.drive.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -159,14 +161,14 @@ class Group(NamedTuple):
         raise problem
 
     def _own(self, path):
-        return Path(path) / parts.folder(self.process, self.processes)
+        return Path(path) / shards.folder(self.process, self.processes)
 
     def _elsewhere(self, path):
         """Parts that another number of processes saved."""
         if not Path(path).is_dir():
             return []
-        mine = {parts.folder(i, self.processes) for i in range(self.processes)}
-        return [item for item in Path(path).iterdir() if parts.FOLDER.fullmatch(item.name) and item.name not in mine]
+        mine = {shards.folder(i, self.processes) for i in range(self.processes)}
+        return [item for item in Path(path).iterdir() if shards.FOLDER.fullmatch(item.name) and item.name not in mine]
 
 
 def _loads(folder, number, pipe):

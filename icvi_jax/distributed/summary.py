@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icvi_jax.drive import collectives
+from icvi_jax.distributed import collectives
 from icvi_jax.drive.live import Live
 from icvi_jax.types import Reading
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import jax
 import numpy as np
 
-from icvi_jax.drive import checkpoint
+from icvi_jax import checkpoint
 from icvi_jax.drive.blocks import Blocks
 from icvi_jax.drive.engine import FIELDS, check_keep
 from icvi_jax.drive.program import float_type

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from icvi_jax.drive.batch import batch
 from icvi_jax.indices.base import Index
 from icvi_jax.panel import Panel
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.testing.recordings import Example, example
+from icvi_jax.validation.batch import batch
 
 MEMORIES = (1.0, 0.99, 0.9)
 

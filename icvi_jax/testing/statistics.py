@@ -7,7 +7,6 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from icvi_jax.drive.batch import record
 from icvi_jax.indices.base import Index
 from icvi_jax.panel import Panel
 from icvi_jax.spec import spec, static
@@ -15,6 +14,7 @@ from icvi_jax.statistics import Statistic
 from icvi_jax.testing.backends import Backend, available, backend
 from icvi_jax.testing.indices import MEMORIES, trace
 from icvi_jax.testing.recordings import Example, example
+from icvi_jax.validation.batch import record
 
 
 def probe(statistic: type[Statistic], forgetting: float) -> Panel:

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from icvi_jax.drive.descent import descend
 from icvi_jax.drive.steps import scan_steps
 from icvi_jax.evaluation import match
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Distress
 from icvi_jax.pipeline import Pipeline
+from icvi_jax.tuning.descent import descend
 from icvi_jax.tuning.events import copies, events_of, parts, traced, values_of
 from icvi_jax.tuning.soft import SoftDistress, soft_f1
 

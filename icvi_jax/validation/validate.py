@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.drive.parallel import labelled_lanes, lanes_for, recorded_lanes
 from icvi_jax.drive.steps import scan_steps
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
+from icvi_jax.validation.time_parallel import labelled_lanes, lanes_for, recorded_lanes
 
 
 def validate(

@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.drive import container, parts
-from icvi_jax.drive.configuration import describe, difference
-from icvi_jax.drive.fields import fields_of, misfit, template
+from icvi_jax.checkpoint import container, shards
+from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
 
@@ -98,9 +97,9 @@ def save(
     True
     """
     path = Path(path)
-    state, part = parts.own(state)
+    state, part = shards.own(state)
     if part is not None:
-        path = path / parts.folder(part.process, part.processes)
+        path = path / shards.folder(part.process, part.processes)
     fields = fields_of(state)
     problem = misfit(pipe, fields)
     if problem:
@@ -146,11 +145,11 @@ def load_checkpoint(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp
     path = Path(path)
     if not path.is_dir():
         return _load_file(path, pipe, xp)
-    if parts.folders(path):
-        files = {process: numbered(folder) for process, folder in parts.complete(path, CheckpointError).items()}
+    if shards.folders(path):
+        files = {process: numbered(folder) for process, folder in shards.complete(path, CheckpointError).items()}
         shared = set(files[0]).intersection(*files.values())
         whole = {number: tuple(files[process][number] for process in sorted(files)) for number in shared}
-        return newest(path, whole, lambda many: parts.joined(path, [_load_file(file, pipe, np) for file in many], xp))
+        return newest(path, whole, lambda many: shards.joined(path, [_load_file(file, pipe, np) for file in many], xp))
     return newest(path, numbered(path), lambda file: _load_file(file, pipe, xp))
 
 

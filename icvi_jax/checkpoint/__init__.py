@@ -1,0 +1,11 @@
+"""Checkpoints: states in files that are either whole or refused, written by one process or by several."""
+
+from icvi_jax.checkpoint.api import (
+    Checkpoint,
+    CheckpointError,
+    DamagedCheckpoint,
+    load,
+    load_checkpoint,
+    numbered,
+    save,
+)

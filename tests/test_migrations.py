@@ -1,0 +1,79 @@
+"""Files of earlier versions: they load, and what follows is what that version would have read."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import icvi_jax as icvi
+
+DATA = Path(__file__).parent / "data"
+STOP = 160
+
+
+def pipes():
+    """The pipelines of the files in `data`; between them they have every statistic and monitor of 0.1.0."""
+    indices = (
+        icvi.XieBeni(),
+        icvi.DaviesBouldin(),
+        icvi.CalinskiHarabasz(),
+        icvi.NegentropyIncrement(),
+        icvi.PartitionCoefficient(),
+    )
+    panel = icvi.Panel(indices=indices, forgetting=0.95)
+    monitors = {"xb": icvi.Distress(), "turn": icvi.PageHinkley(index="db")}
+    kmeans, oec = icvi.SequentialKMeans(k=3), icvi.OnlineEllipsoidal(capacity=4)
+    return {
+        "kmeans": icvi.Pipeline(clusterer=kmeans, panel=panel, monitors=monitors),
+        "scaled": icvi.Pipeline(clusterer=kmeans, panel=panel, monitors=monitors, standardize=icvi.Standardize()),
+        "oec": icvi.Pipeline(clusterer=oec, panel=panel, monitors=monitors),
+    }
+
+
+def samples():
+    """Three streams of three clusters that move at sample 200, one with a gap; float32 as they went into 0.1.0."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(3, 260, 2)) + 8 * rng.integers(0, 3, (3, 260, 1)) + 100
+    X[1, 40:44] = np.nan
+    X[0, 200:] += 9
+    return X.astype(np.float32)
+
+
+def write(version: str) -> None:
+    """What made the files in `data`, run once with that version."""
+    X = samples()
+    for name, pipe in pipes().items():
+        run = icvi.run_fleet(pipe, X[:, :STOP])
+        icvi.save(DATA / f"{version}-{name}.icvi", pipe, run.state, position=STOP, names=("a", "b", "c"))
+        rest = icvi.run_fleet(pipe, X[:, STOP:], state=run.state, keep=("values", "label", "k", "centers", "alarms"))
+        fields = jax.tree_util.tree_flatten_with_path(rest.readings)[0]
+        np.savez_compressed(
+            DATA / f"{version}-{name}.npz", **{jax.tree_util.keystr(path): np.asarray(a) for path, a in fields}
+        )
+
+
+@pytest.mark.parametrize("name", pipes())
+@pytest.mark.parametrize("version", ["0.1.0"])
+def test_a_file_of_an_earlier_version_goes_on_as_that_version_would_have(version, name):
+    pipe = pipes()[name]
+    found = icvi.load_checkpoint(DATA / f"{version}-{name}.icvi", pipe)
+    assert (found.position, found.names) == (STOP, ("a", "b", "c"))
+    kept = ("values", "label", "k", "centers", "alarms")
+    readings = icvi.run_fleet(pipe, samples()[:, STOP:], state=found.state, keep=kept).readings
+    now = {jax.tree_util.keystr(path): np.asarray(a) for path, a in jax.tree_util.tree_flatten_with_path(readings)[0]}
+    with np.load(DATA / f"{version}-{name}.npz") as then:
+        assert len(then.files) == 5 + 3 + 2 * 3
+        assert set(then.files) <= set(now)
+        for field in then.files:
+            np.testing.assert_allclose(now[field], then[field], rtol=2e-3, atol=1e-4, err_msg=field)
+
+
+def test_a_live_fleet_goes_on_from_a_file_of_an_earlier_version():
+    pipe = pipes()["oec"]
+    live = icvi.Live.load(DATA / "0.1.0-oec.icvi", pipe)
+    assert live.names == ("a", "b", "c") and live.positions.tolist() == [STOP] * 3
+    with np.load(DATA / "0.1.0-oec.npz") as then:
+        for t in range(5):
+            reading = live.tick(samples()[:, STOP + t])
+            np.testing.assert_allclose(reading.values["xb"], then[".values['xb']"][:, t], rtol=2e-3)
