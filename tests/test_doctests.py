@@ -24,6 +24,7 @@ def test_examples(name):
 
 
 def test_there_are_examples():
-    drivers = [importlib.import_module(name) for name in MODULES if name.startswith(("icvi_jax.drive.", "icvi_jax.validation.", "icvi_jax.checkpoint."))]
+    folders = ("icvi_jax.drive.", "icvi_jax.validation.", "icvi_jax.checkpoint.")
+    drivers = [importlib.import_module(name) for name in MODULES if name.startswith(folders)]
     found = [test for module in drivers for test in doctest.DocTestFinder().find(module)]
     assert sum(bool(test.examples) for test in found) >= 4

@@ -32,17 +32,19 @@ def pipes():
 
 
 def samples():
-    """Three streams of three clusters that move at sample 200, one with a gap; float32 as they went into 0.1.0."""
+    """Three streams of three clusters, visited in stretches, then at random, which then blur; one has a gap."""
     rng = np.random.default_rng(7)
-    X = rng.normal(size=(3, 260, 2)) + 8 * rng.integers(0, 3, (3, 260, 1)) + 100
-    X[1, 40:44] = np.nan
-    X[0, 200:] += 9
+    at = np.array([[0, 0], [30, 5], [8, 40]])[np.r_[np.arange(120) // 40, rng.integers(0, 3, 140)]]
+    X = rng.normal(size=(3, 260, 2)) + at + 100
+    X[1, 50:54] = np.nan
+    X[0, 200:] += 9 * rng.normal(size=(60, 2))
+    X[2, 200:] += 30
     return X.astype(np.float32)
 
 
 def write(version: str) -> None:
     """What made the files in `data`, run once with that version."""
-    X = samples()
+    X = samples()  # float32, so that another precision at the door makes no difference
     for name, pipe in pipes().items():
         run = icvi.run_fleet(pipe, X[:, :STOP])
         icvi.save(DATA / f"{version}-{name}.icvi", pipe, run.state, position=STOP, names=("a", "b", "c"))
