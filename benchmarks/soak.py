@@ -63,7 +63,7 @@ def main(argv=None):
     samples = batches * given.streams * given.ticks
     quarters = [np.mean(part) for part in np.array_split(memory, 4)]
     growth = quarters[3] / quarters[1] - 1
-    centers = live.state.clusterer.centers + live.state.anchor
+    centers = live.state.clusterer.centers + live.state.anchor.high
     worst = 0.0
     for row, stream in enumerate(WATCHED):
         X = np.concatenate([x[row] for x, _ in kept]).astype(np.float64)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
+from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor, there
 from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import advance, cast, library, namespace, usable
+from icvi_jax.norm import factor_of, transform
 from icvi_jax.spec import derived, is_number, number, settle, spec
 from icvi_jax.statistics import Count, Stats, Step, closure, pick
-from icvi_jax.types import Array, Event, Namespace, Prototypes
+from icvi_jax.types import Array, Event, Merge, Namespace, Prototypes
 
 
 class PanelState(NamedTuple):
@@ -20,13 +20,13 @@ class PanelState(NamedTuple):
 
     Attributes
     ----------
-    anchor : (p, *streams), the first usable sample, subtracted from all coordinates.
+    anchor : the first usable sample, subtracted from all coordinates.
     missing : (*streams), samples that were not usable.
     prototypes : centres (about the anchor) and active slots after the last sample.
     statistics : states by name of the statistic.
     """
 
-    anchor: Array
+    anchor: Anchor
     missing: Array
     prototypes: Prototypes
     statistics: dict[str, NamedTuple]
@@ -80,7 +80,7 @@ class Panel:
         if is_number(m):
             number("Panel", "fuzzifier", m, 1 <= m < float("inf"), "a number of at least 1")
         if self.norm is not None:
-            settle(self, factor=_factor(self.norm))
+            settle(self, factor=factor_of(self.norm))
 
     @property
     def statistics(self):
@@ -93,7 +93,7 @@ class Panel:
             raise ValueError(f"Panel.init(k={k}, features={features}): needs at least one of each")
         xp, dtype, streams = layout(xp, dtype, streams)
         return PanelState(
-            xp.zeros((features, *streams), dtype=dtype),
+            no_anchor(features, streams, xp, dtype),
             xp.zeros(streams, dtype=xp.int32),
             Prototypes(xp.zeros((k, features, *streams), dtype=dtype), xp.zeros((k, *streams), dtype=xp.bool)),
             self.start(k, features, streams, xp, dtype),
@@ -122,28 +122,28 @@ class Panel:
         -------
         state, and the values by index name, each (*streams).
         """
-        xp = namespace(state.anchor)
-        dtype = state.anchor.dtype
+        xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
         x, u, centers = (xp.asarray(a, dtype=dtype) for a in (x, u, centers))
-        old = state.prototypes
         _check_shapes(state, x, u, centers)
-        active = xp.ones_like(old.active) if active is None else xp.asarray(active, dtype=xp.bool)
-        shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
-        seen = usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
-        fresh = state.statistics["count"].samples == 0
-        anchor = xp.where(fresh & seen, x, state.anchor)
-        zero = xp.zeros_like(x)
+        active = xp.ones_like(state.prototypes.active) if active is None else xp.asarray(active, dtype=xp.bool)
+        good = _complete(x, u, centers, active)
+        anchor = set_anchor(state.anchor, x, there(x) & good)
+        return self.advance(state._replace(anchor=anchor), about(anchor, x), u, about(anchor, centers), active, elapsed)
+
+    def advance(self, state: PanelState, x, u, centers, active, elapsed=None) -> tuple[PanelState, dict[str, Array]]:
+        """`step` for coordinates that are already about the state's anchor; all slots are named in `active`."""
+        xp = namespace(x)
+        seen = _complete(x, u, centers, active) & punctual(elapsed, x)
+        old, zero = state.prototypes, xp.zeros_like(x)
         after = Prototypes(
-            xp.where(seen, xp.where(active[:, None, ...], centers - anchor, zero), old.centers),
+            xp.where(seen, xp.where(active[:, None, ...], centers, zero), old.centers),
             xp.where(seen, active, old.active),
         )
-        event = Event(
-            x=xp.where(seen, x - anchor, zero), u=xp.where(seen & active, u, xp.zeros_like(u)), before=old, after=after,
-            seen=seen, ready=xp.ones_like(seen), label=None, k=None, outlier=None, overflow=None,
-        )  # fmt: skip
+        members = xp.where(seen & active, u, xp.zeros_like(u))
+        event = Event(xp.where(seen, x, zero), members, old, after, seen, ready=xp.ones_like(seen))
         statistics = self.update(state.statistics, event, elapsed)
         missing = advance(state.missing, ~seen)
-        return PanelState(anchor, missing, after, statistics), self.values(statistics, after, event.ready)
+        return PanelState(state.anchor, missing, after, statistics), self.values(statistics, after, event.ready)
 
     def update(self, statistics, event: Event, elapsed=None, crisp: bool = False):
         """The statistics after one event, whose coordinates are already about the anchor."""
@@ -152,15 +152,24 @@ class Panel:
         fade = lam if elapsed is None else lam ** cast(elapsed, event.x)
         w = event.u if crisp else weights(event.u, cast(self.fuzzifier, event.x))
         fade = xp.where(event.seen, fade, xp.ones_like(event.x[0, ...]))
-        step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, self._view(event.after))
+        before, after = self._view(event.before), self._view(event.after)
+        step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, before, after, event.born)
         if event.begin is not None:
-            before = self._view(event.before)
             starts = {part.name: part.begin(statistics, before, event.begin_mass) for part in self.statistics}
             statistics = {
                 name: old if starts[name] is None else pick(event.begin, starts[name], old)
                 for name, old in statistics.items()
             }
+        if event.merge is not None:
+            statistics = self.merged(statistics, event.merge)
+        if event.born is not None:
+            statistics = {part.name: part.forget(statistics[part.name], event.born) for part in self.statistics}
         return {part.name: part.update(statistics, step) for part in self.statistics}
+
+    def merged(self, statistics, merge: Merge):
+        """The statistics after the members of one slot went to another."""
+        found = {part.name: part.merge(statistics, merge) for part in self.statistics}
+        return {name: statistics[name] if new is None else new for name, new in found.items()}
 
     def values(self, statistics, prototypes: Prototypes, ready: Array) -> dict[str, Array]:
         """Read all indices; NaN where not `ready`, where no slot is active, and at nothing but singletons."""
@@ -184,14 +193,14 @@ class Panel:
         """Coordinates (…, p, *streams) as the norm sees them: Lᵀx with A = LLᵀ."""
         if self.factor is None:
             return x
-        return _transform(self.factor, x)
+        return transform(self.factor, x)
 
     def _view(self, prototypes):
         if self.factor is None:
             return prototypes
         xp = namespace(prototypes.centers)
         rows = [self.seen_by(prototypes.centers[i, ...]) for i in range(prototypes.centers.shape[0])]
-        return Prototypes(xp.stack(rows), prototypes.active)
+        return prototypes._replace(centers=xp.stack(rows))
 
 
 def weights(u, m):
@@ -224,27 +233,25 @@ def forgetting_of(half_life: float) -> float:
     return 0.5 ** (1 / half_life)
 
 
-def _factor(norm):
-    a = np.asarray(jax.device_get(norm), dtype=float)
-    if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.T):
-        raise ValueError(f"Panel(norm=…): needs a symmetric matrix (p, p), got shape {a.shape}")
-    try:
-        return np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        raise ValueError("Panel(norm=…): the matrix is not positive definite") from None
-
-
-def _transform(factor, x):
-    """Lᵀx for x (p, *streams), a row at a time."""
+def punctual(elapsed: Array | None, x: Array) -> Array:
+    """Whether the time since the last sample makes sense, (*streams): finite and not negative."""
     xp = namespace(x)
-    lower = cast(factor, x)
-    p = x.shape[0]
-    wide = (p,) + (1,) * (x.ndim - 1)
-    return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(p)])
+    if elapsed is None:
+        return xp.ones_like(x[0, ...], dtype=xp.bool)
+    gap = cast(elapsed, x)
+    return xp.isfinite(gap) & (gap >= 0) & xp.ones_like(x[0, ...], dtype=xp.bool)
+
+
+def _complete(x, u, centers, active):
+    """Whether sample, memberships and all centres in use can be worked with."""
+    xp = namespace(x)
+    shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
+    return usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
 
 
 def _check_shapes(state, x, u, centers):
-    wanted = {"x": state.anchor.shape, "u": state.prototypes.active.shape, "centers": state.prototypes.centers.shape}
-    for (field, shape), got in zip(wanted.items(), (x, u, centers)):
+    shape = state.anchor.high.shape
+    expected = {"x": shape, "u": state.prototypes.active.shape, "centers": state.prototypes.centers.shape}
+    for (field, shape), got in zip(expected.items(), (x, u, centers)):
         if tuple(got.shape) != tuple(shape):
-            raise ValueError(f"Panel.step({field}=…): the state wants shape {tuple(shape)}, got {tuple(got.shape)}")
+            raise ValueError(f"Panel.step({field}=…): expected shape {tuple(shape)}, got {tuple(got.shape)}")

@@ -9,13 +9,17 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
-from icvi_jax.kernels.arrays import advance, namespace, usable
-from icvi_jax.monitors import Monitor
-from icvi_jax.panel import Panel, PanelState, layout
+from icvi_jax.kernels.arrays import advance, namespace
+from icvi_jax.monitors import Heard, Monitor, SampleMonitor
+from icvi_jax.panel import Panel, PanelState, layout, punctual
 from icvi_jax.spec import settle, spec, whole
 from icvi_jax.standardize import Standardize
-from icvi_jax.types import Array, Namespace, Prototypes, Reading
+from icvi_jax.types import Alarm, Array, Event, Namespace, Prototypes, Reading, Shown
+
+SURPRISE = "surprise"
+"""The name under which monitors listen to how far a sample is from the nearest centre."""
 
 
 class PipelineState(NamedTuple):
@@ -23,24 +27,26 @@ class PipelineState(NamedTuple):
 
     Attributes
     ----------
-    anchor : (p, *streams), the first usable sample, subtracted from all that follow.
+    anchor : the first usable value of each column, subtracted from all that follow.
     missing : (*streams), samples that were not usable.
     scaler : state of `Standardize`, or None.
-    clusterer : state of the clusterer.
+    clusterer : state of the clusterer, or None.
     statistics : states of the panel's statistics by name.
     monitors : states of the monitors by name.
     """
 
-    anchor: Array
+    anchor: Anchor
     missing: Array
     scaler: NamedTuple | None
-    clusterer: NamedTuple
+    clusterer: NamedTuple | None
     statistics: dict[str, NamedTuple]
     monitors: dict[str, NamedTuple]
 
     @property
     def panel(self) -> PanelState:
         """The part that `icvi_jax.explain` and the panel's own functions take."""
+        if self.clusterer is None:
+            raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")
         prototypes = Prototypes(self.clusterer.centers, self.clusterer.active)
         return PanelState(self.anchor, self.missing, prototypes, self.statistics)
 
@@ -51,9 +57,11 @@ class Pipeline:
 
     Parameters
     ----------
-    clusterer : such as `SequentialKMeans(k=3)` or `OnlineEllipsoidal(capacity=16)`.
-    panel : the indices.
-    monitors : by name of the alarm; a monitor watches the index of that name unless it says another.
+    clusterer : such as `SequentialKMeans(k=3)` or `OnlineEllipsoidal(capacity=16)`; None for monitors that listen to
+        the samples alone.
+    panel : the indices; None for none.
+    monitors : by name of the alarm. A monitor of an index watches the index of that name unless it says another;
+        "surprise", the squared distance from the nearest centre, passes for an index.
     standardize : an optional first station.
 
     Examples
@@ -66,29 +74,49 @@ class Pipeline:
     (2500,)
     """
 
-    clusterer: Clusterer
-    panel: Panel
+    clusterer: Clusterer | None
+    panel: Panel | None
     monitors: tuple[Monitor, ...] = ()
     standardize: Standardize | None = None
 
     def __post_init__(self):
-        known = {index.name: index for index in self.panel.indices}
+        if self.panel is not None and self.clusterer is None:
+            raise ValueError("Pipeline(clusterer=None): a panel judges a clusterer; give one, or panel=None too")
+        indices = () if self.panel is None else self.panel.indices
+        known = [index.name for index in indices] + ([] if self.clusterer is None else [SURPRISE])
         monitors = self.monitors
         if isinstance(monitors, Mapping):  # a tuple of monitors that know their names: hashable
-            monitors = tuple(
-                dataclasses.replace(monitor, name=name, index=monitor.index or name)
-                for name, monitor in monitors.items()
-            )
+            monitors = tuple(_named(monitor, name) for name, monitor in monitors.items())
+        if self.clusterer is None and not monitors:
+            raise ValueError("Pipeline(clusterer=None): nothing would happen; give a clusterer, or monitors of samples")
         for monitor in monitors:
-            if monitor.index not in known:
-                raise ValueError(
-                    f"Pipeline(monitors=…): {monitor.name!r} watches the index {monitor.index!r}, and the panel has "
-                    f"{', '.join(map(repr, known))}"
-                )
+            for name in monitor.watched:
+                if name not in known:
+                    choice = ", ".join(map(repr, known)) or "none"
+                    raise ValueError(
+                        f"Pipeline(monitors=…): {monitor.name!r} watches the index {name!r}, and there is {choice}"
+                    )
         settle(self, monitors=tuple(monitors))
-        for index in self.panel.indices:
+        for index in indices:
             for message in index.cautions(self.panel.forgetting, self.clusterer.slots):
                 warnings.warn(message, stacklevel=3)
+
+    @property
+    def slots(self) -> int:
+        """The number of slots of the clusterer; 0 without one."""
+        return 0 if self.clusterer is None else self.clusterer.slots
+
+    @property
+    def by_column(self) -> bool:
+        """Whether a row with holes counts for the columns that are there: so for monitors that listen to samples.
+
+        It decides what the origin of a column may be. Without such monitors a row with a hole changes nothing.
+        """
+        return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors)
+
+    def least(self, features: int) -> int:
+        """The fewest samples a stream must have for the clusterer to start."""
+        return 1 if self.clusterer is None else self.clusterer.least(features)
 
     def init(self, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PipelineState:
         """The state before any sample.
@@ -103,46 +131,96 @@ class Pipeline:
         whole("Pipeline.init", "features", features)
         xp, dtype, streams = layout(xp, dtype, streams)
         return PipelineState(
-            anchor=xp.zeros((features, *streams), dtype=dtype),
+            anchor=no_anchor(features, streams, xp, dtype),
             missing=xp.zeros(streams, dtype=xp.int32),
             scaler=None if self.standardize is None else self.standardize.init(features, streams, xp, dtype),
-            clusterer=self.clusterer.init(features, streams, xp, dtype),
-            statistics=self.panel.start(self.clusterer.slots, features, streams, xp, dtype),
-            monitors={monitor.name: monitor.init(streams, xp, dtype) for monitor in self.monitors},
+            clusterer=None if self.clusterer is None else self.clusterer.init(features, streams, xp, dtype),
+            statistics={} if self.panel is None else self.panel.start(self.slots, features, streams, xp, dtype),
+            monitors={
+                monitor.name: monitor.init(features, streams, xp, dtype)
+                if isinstance(monitor, SampleMonitor)
+                else monitor.init(streams, xp, dtype)
+                for monitor in self.monitors
+            },
         )
 
     def step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-        """Take in one sample `x` (p, *streams); where it is not finite it is missing and nothing changes.
+        """Take in one sample `x` (p, *streams).
 
-        `elapsed` is the time since the last sample seen, in units of which one fades by the panel's forgetting.
+        Where it is not finite it is missing: nothing changes but what monitors of samples make of the columns that are
+        there. `elapsed` is the time since the last sample seen, in units of which one fades by the panel's forgetting;
+        where it is not finite or negative the sample is missing.
         """
-        xp = namespace(state.anchor)
-        x = xp.asarray(x, dtype=state.anchor.dtype)
-        if tuple(x.shape) != tuple(state.anchor.shape):
-            raise ValueError(f"Pipeline.step(x=…): the state wants {tuple(state.anchor.shape)}, got {tuple(x.shape)}")
-        seen = usable(x)
-        fresh = state.statistics["count"].samples == 0
-        anchor = xp.where(fresh & seen, x, state.anchor)
-        x = xp.where(seen, x - anchor, xp.zeros_like(x))
+        xp, high = namespace(state.anchor.high), state.anchor.high
+        x = xp.asarray(x, dtype=high.dtype)
+        if tuple(x.shape) != tuple(high.shape):
+            raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
+        fit = there(x)
+        anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
+        state, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
+        return state, reading._replace(centers=back(anchor, reading.centers))
+
+    def advance(self, state: PipelineState, z: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
+        """`step` for a sample `z` that is already about the state's anchor; the reading's centres are so, too."""
+        xp = namespace(z)
+        here = there(z)
+        raw = xp.where(here, z, xp.zeros_like(z))
+        seen = xp.all(here, axis=0) & punctual(elapsed, z)
+        x = xp.where(seen, raw, xp.zeros_like(z))
         scaler = state.scaler
         if self.standardize is not None:
             scaler, x = self.standardize.step(scaler, x, seen)
-        clusterer, event = self.clusterer.step(state.clusterer, x, seen)
-        statistics = self.panel.update(state.statistics, event, elapsed, self.clusterer.crisp)
-        values = self.panel.values(statistics, event.after, event.ready)
-        monitors, alarms = self._watch(state.monitors, values, seen)
-        centers = event.after.centers
+        clusterer, event = state.clusterer, _nothing(x, seen)
+        if self.clusterer is not None:
+            clusterer, event = self.clusterer.step(state.clusterer, x, seen)
+        statistics, values = state.statistics, {}
+        if self.panel is not None:
+            statistics = self.panel.update(state.statistics, event, elapsed, self.clusterer.crisp)
+            values = self.panel.values(statistics, event.after, event.ready)
+        shown, centers = event.shown, event.after.centers
+        monitors, alarms = self._watch(state.monitors, raw, here, values, shown, seen)
         if self.standardize is not None:
             centers = self.standardize.restore(scaler, centers)
-        new = PipelineState(anchor, advance(state.missing, ~seen), scaler, clusterer, statistics, monitors)
-        shown = xp.where(event.after.active[:, None, ...], centers + anchor, xp.full_like(centers, xp.nan))
+        centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
+        new = PipelineState(state.anchor, advance(state.missing, ~seen), scaler, clusterer, statistics, monitors)
         return new, Reading(
-            values, event.label, event.u, event.k, shown, seen, event.outlier, event.overflow, alarms
-        )
+            values, shown.label, event.u, shown.k, centers, seen, shown.outlier, shown.overflow, alarms,
+            shown.cluster, shown.surprise,
+        )  # fmt: skip
 
-    def _watch(self, states, values, seen):
-        traits = {index.name: (index.goal, index.positive) for index in self.panel.indices}
-        pairs = {
-            m.name: m.step(states[m.name], values[m.index], seen, *traits[m.index]) for m in self.monitors
-        }
-        return {name: pair[0] for name, pair in pairs.items()}, {name: pair[1] for name, pair in pairs.items()}
+    def _watch(self, states, raw, here, values, shown: Shown, seen):
+        """The states and alarms of all monitors after one sample."""
+        indices = () if self.panel is None else self.panel.indices
+        heard = {index.name: Heard(values[index.name], index.goal, index.positive, seen) for index in indices}
+        heard[SURPRISE] = Heard(shown.surprise, "min", True, seen)
+        new: dict[str, NamedTuple] = {}
+        alarms: dict[str, Alarm] = {}
+        for monitor in self.monitors:
+            mine = {name: heard[name] for name in monitor.watched}
+            if monitor.needs_company:
+                company = seen & (shown.k > 1)
+                mine = {n: h if n == SURPRISE else h._replace(seen=company) for n, h in mine.items()}
+            old = states[monitor.name]
+            if isinstance(monitor, SampleMonitor):
+                new[monitor.name], alarms[monitor.name] = monitor.step(old, raw, here, mine)
+            else:
+                one = mine[monitor.index]
+                new[monitor.name], alarms[monitor.name] = monitor.step(old, one.value, one.seen, one.goal, one.positive)
+        return new, alarms
+
+
+def _named(monitor: Monitor, name: str) -> Monitor:
+    """The monitor with the name of its alarm; it watches the index of that name unless it says another."""
+    if isinstance(monitor, SampleMonitor):
+        return dataclasses.replace(monitor, name=name)
+    return dataclasses.replace(monitor, name=name, index=monitor.index or name)
+
+
+def _nothing(x: Array, seen: Array) -> Event:
+    """What there is to say of a sample where there is no clusterer."""
+    xp = namespace(x)
+    u = x[:0, ...]
+    none = Prototypes(u[:, None, ...] + x[None, ...], u > 0)
+    minus, off = xp.full_like(x[0, ...], -1, dtype=xp.int32), xp.zeros_like(seen)
+    shown = Shown(minus, xp.zeros_like(minus), off, off, minus, xp.full_like(x[0, ...], xp.nan))
+    return Event(x, u, none, none, seen, off, shown)

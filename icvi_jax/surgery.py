@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, namespace, usable
+from icvi_jax.anchor import about
+from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, namespace, slots, usable
 from icvi_jax.panel import Panel, PanelState, weights
 from icvi_jax.spec import whole
-from icvi_jax.statistics import Step
-from icvi_jax.types import Array, Prototypes
+from icvi_jax.statistics import Step, pick
+from icvi_jax.types import Array, Merge, Prototypes
 
 
 def read(panel: Panel, state: PanelState) -> dict[str, Array]:
@@ -23,8 +24,8 @@ def read(panel: Panel, state: PanelState) -> dict[str, Array]:
     >>> round(float(icvi.read(panel, state)["xb"]), 9)
     0.015625
     """
-    xp = namespace(state.anchor)
-    return panel.values(state.statistics, state.prototypes, xp.ones_like(state.anchor[0, ...], dtype=xp.bool))
+    xp, high = namespace(state.anchor.high), state.anchor.high
+    return panel.values(state.statistics, state.prototypes, xp.ones_like(high[0, ...], dtype=xp.bool))
 
 
 def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: Array = 0.0) -> PanelState:
@@ -43,15 +44,15 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: Array = 0.0
     age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
         λ^age of its weight left. Without forgetting it plays no part.
     """
-    xp = namespace(state.anchor)
-    x, u = (xp.asarray(a, dtype=state.anchor.dtype) for a in (x, u))
+    xp = namespace(state.anchor.high)
+    x, u = (xp.asarray(a, dtype=state.anchor.high.dtype) for a in (x, u))
     seen = usable(x) & usable(u)
     left = cast(panel.forgetting, x) ** cast(age, x)
     left = xp.where(seen, left, xp.zeros_like(x[0, ...]))
     u = xp.where(seen & state.prototypes.active, u, xp.zeros_like(u))
-    place = panel.seen_by(xp.where(seen, x - state.anchor, xp.zeros_like(x)))
+    place = panel.seen_by(xp.where(seen, about(state.anchor, x), xp.zeros_like(x)))
     w = left * weights(u, cast(panel.fuzzifier, u))
-    step = Step(place, u, w, left, seen, state.prototypes)
+    step = Step(place, u, w, left, seen, state.prototypes, state.prototypes)
     return state._replace(statistics={part.name: part.remove(state.statistics, step) for part in panel.statistics})
 
 
@@ -68,7 +69,7 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     center : (p, *streams), the centre of the merged cluster, in the units of the samples. None: the mean of the two
         centres, weighted with their masses where an index has them, or else the plain mean of those in use.
     """
-    xp = namespace(state.anchor)
+    xp = namespace(state.anchor.high)
     old = state.prototypes
     k = old.active.shape[0]
     for field, slot in (("i", i), ("j", j)):
@@ -80,15 +81,16 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     if center is None:
         place = _between(state, i, j)
     else:
-        place = xp.asarray(center, dtype=state.anchor.dtype) - state.anchor
+        place = about(state.anchor, xp.asarray(center, dtype=state.anchor.high.dtype))
     either = old.active[i, ...] | old.active[j, ...]
     place = xp.where(either, place, xp.zeros_like(place))
     rows = [old.centers[s, ...] for s in range(k)]
     flags = [old.active[s, ...] for s in range(k)]
     rows[i], rows[j] = place, xp.zeros_like(place)
     flags[i], flags[j] = either, xp.zeros_like(either)
-    merged = {part.name: part.merge(state.statistics, i, j) for part in panel.statistics}
-    statistics = {name: state.statistics[name] if new is None else new for name, new in merged.items()}
+    index = slots(old.active, k)
+    everywhere = xp.ones_like(old.active)
+    statistics = panel.merged(state.statistics, Merge((index == i) & everywhere, (index == j) & everywhere))
     return state._replace(prototypes=Prototypes(xp.stack(rows), xp.stack(flags)), statistics=statistics)
 
 
@@ -103,28 +105,30 @@ def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array
         not be in use in `earlier`.
     elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
     """
-    xp = namespace(earlier.anchor)
+    xp, high = namespace(earlier.anchor.high), earlier.anchor.high
     first, second = (tuple(state.prototypes.centers.shape) for state in (earlier, later))
     if first != second:
         raise ValueError(f"combine: the states differ in slots, features or streams: centres {first} and {second}")
     count = later.statistics["count"].samples
-    span = xp.astype(count, earlier.anchor.dtype) if elapsed is None else cast(elapsed, earlier.anchor)
+    span = xp.astype(count, high.dtype) if elapsed is None else cast(elapsed, high)
     alive = later.prototypes.active | (count == 0)
-    return join(panel, earlier, later, cast(panel.forgetting, earlier.anchor) ** span, alive)
+    return join(panel, earlier, later, cast(panel.forgetting, high) ** span, alive)
 
 
 def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, alive: Array) -> PanelState:
     """`combine` where `earlier` has faded by `fade` (*streams) and keeps only the slots `alive` (k, *streams)."""
-    xp = namespace(earlier.anchor)
+    xp = namespace(earlier.anchor.high)
     empty = later.statistics["count"].samples == 0
-    anchor = xp.where(earlier.statistics["count"].samples == 0, later.anchor, earlier.anchor)
+    anchor = pick(earlier.statistics["count"].samples == 0, later.anchor, earlier.anchor)
     past, present = (
         {part.name: part.shift(state.statistics[part.name], by) for part in panel.statistics}
-        for state, by in ((s, panel.seen_by(s.anchor - anchor)) for s in (earlier, later))
+        for state, by in ((s, panel.seen_by(_gap(s, anchor))) for s in (earlier, later))
     )
     past = {part.name: part.fade(past[part.name], fade, alive) for part in panel.statistics}
     old, new = (
-        xp.where(state.prototypes.active[:, None, ...], state.prototypes.centers + (state.anchor - anchor), 0 * anchor)
+        xp.where(
+            state.prototypes.active[:, None, ...], state.prototypes.centers + _gap(state, anchor), 0 * anchor.high
+        )
         for state in (earlier, later)
     )
     prototypes = Prototypes(
@@ -136,10 +140,15 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
     return PanelState(anchor, missing, prototypes, statistics)
 
 
+def _gap(state, anchor):
+    """How far the anchor of a state is from another one: (p, *streams)."""
+    return (state.anchor.high - anchor.high) + (state.anchor.low - anchor.low)
+
+
 def _between(state, i, j):
     """The mean of two centres (p, *streams), about the anchor."""
-    xp = namespace(state.anchor)
-    centers, active = state.prototypes
+    xp = namespace(state.anchor.high)
+    centers, active, _ = state.prototypes
     use = [xp.astype(active[s, ...], centers.dtype) for s in (i, j)]
     if "dispersion" in state.statistics:
         mass = state.statistics["dispersion"].mass

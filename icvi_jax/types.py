@@ -25,14 +25,53 @@ class Prototypes(NamedTuple):
     ----------
     centers : (k, p, *streams).
     active : (k, *streams), boolean.
+    names : (k, *streams), integer: the persistent name of the cluster each slot belongs to, −1 for none. None where a
+        cluster has one slot and the slot is its name.
     """
 
     centers: Array
     active: Array
+    names: Array | None = None
+
+
+class Merge(NamedTuple):
+    """Two clusters that became one at a sample.
+
+    Attributes
+    ----------
+    into : (k, *streams), boolean: the slot that has the members of both from now on; all False where none was merged.
+    gone : (k, *streams), boolean: the slot whose members it got.
+    """
+
+    into: Array
+    gone: Array
+
+
+class Shown(NamedTuple):
+    """What a reading shows of a clusterer, and no statistic needs.
+
+    Attributes
+    ----------
+    label : (*streams), integer: the slot the sample is assigned to, −1 for none.
+    k : (*streams), integer: the number of clusters the clusterer reports.
+    outlier, overflow : (*streams), boolean: belongs to no cluster; a cluster was needed and no slot was free.
+    cluster : (*streams), integer: the persistent name of the sample's cluster; the label where clusters have no names.
+    surprise : (*streams), squared distance from the nearest centre before the sample, in the clusterer's coordinates;
+        NaN where there is no centre yet and where the sample is missing.
+    """
+
+    label: Array
+    k: Array
+    outlier: Array
+    overflow: Array
+    cluster: Array
+    surprise: Array
 
 
 class Event(NamedTuple):
     """What a clusterer did with one sample: all that statistics and indices ever see.
+
+    In one step clusters are merged first, then slots are born, then the sample joins with its memberships.
 
     Attributes
     ----------
@@ -41,9 +80,10 @@ class Event(NamedTuple):
     before, after : prototypes before and after the sample.
     seen : (*streams), False where the sample is missing.
     ready : (*streams), False during warm-up: values are NaN then.
-    label : (*streams), integer: the slot the sample is assigned to, −1 for none.
-    k : (*streams), integer: the number of clusters the clusterer reports.
-    outlier, overflow : (*streams), boolean: belongs to no cluster; a cluster was wanted and no slot was free.
+    shown : what a reading shows; None where nobody reads it.
+    born : (k, *streams), boolean, or None: slots that begin anew with this sample although they were in use. A slot
+        that becomes active begins anew in any case.
+    merge : clusters that became one, or None.
     begin : (*streams) or None. Where True, evaluation starts with this sample as the paper has it: dispersion from
         zero, every active slot with the mass `begin_mass`. None: statistics run from the first sample.
     begin_mass : number of samples before evaluation began; None with `begin`.
@@ -55,10 +95,9 @@ class Event(NamedTuple):
     after: Prototypes
     seen: Array
     ready: Array
-    label: Array
-    k: Array
-    outlier: Array
-    overflow: Array
+    shown: Shown | None = None
+    born: Array | None = None
+    merge: Merge | None = None
     begin: Array | None = None
     begin_mass: Array | None = None
 
@@ -71,11 +110,15 @@ class Alarm(NamedTuple):
     code : (*streams), integer: 0 quiet, 1 spike, 2 recovered, 3 distress. Non-zero only at the sample that raises it.
     score : (*streams), how bad things are, comparable across streams.
     standing : (*streams), boolean: distress from a 3 until the next 2.
+    cause : (*streams), integer: the column that changed, −1 where quiet and where no column is to blame.
+    p : (*streams), how surprising the sample is: the share of quiet samples that look as unusual; NaN where unknown.
     """
 
     code: Array
     score: Array
     standing: Array
+    cause: Array
+    p: Array
 
 
 class Reading(NamedTuple):
@@ -89,7 +132,7 @@ class Reading(NamedTuple):
     k : number of active clusters.
     centers : (k, p, *streams), in the units of the samples.
     seen : False where the sample is missing; values, k and centers then repeat.
-    outlier, overflow : see `Event`.
+    outlier, overflow, cluster, surprise : see `Shown`.
     alarms : `Alarm` by monitor name.
     """
 
@@ -102,3 +145,5 @@ class Reading(NamedTuple):
     outlier: Array
     overflow: Array
     alarms: dict[str, Alarm]
+    cluster: Array
+    surprise: Array

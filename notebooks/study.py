@@ -67,7 +67,7 @@ def follow(clusterer, streams, forgetting: float) -> Cell:
     for start in range(0, LENGTH, CHUNK):
         state, readings = icvi.run_fleet(pipe, X[:, start : start + CHUNK], state, ("values", "label", "k", "alarms"))
         parts.append(readings)
-        own, anchor = state.clusterer, np.asarray(state.anchor)
+        own, anchor = state.clusterer, np.asarray(state.anchor.high)
         centers = np.where(np.asarray(own.active)[:, None], np.asarray(own.centers) + anchor, np.nan)
         shapes = np.asarray(own.covariances) if isinstance(clusterer, icvi.OnlineEllipsoidal) else None
         looks.append((np.moveaxis(centers, -1, 0), None if shapes is None else np.moveaxis(shapes, -1, 0)))

@@ -28,12 +28,13 @@ import icvi_jax as icvi
 import plots
 from icvi_jax.adapters import River, Scikit, Snapshot, Watch, follow
 from icvi_jax.clusterers import Clusterer
+from icvi_jax.clusterers.base import surprise
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.kernels.arrays import count, namespace, position, smallest, squares
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Dispersion, Separation
 from icvi_jax.testing import check_clusterer, check_index
-from icvi_jax.types import Event, Prototypes
+from icvi_jax.types import Event, Prototypes, Shown
 
 plots.style()
 warnings.filterwarnings("ignore", module="sklearn")
@@ -155,10 +156,10 @@ class TrackingKMeans(Clusterer):
         u = xp.astype(hit, x.dtype)
         rate = xp.where(active, u * xp.asarray(self.rate, dtype=x.dtype), u)  # a new centre is its first sample
         new = TrackingState(v + rate[:, None, ...] * (x - v), active | hit)
-        none = xp.zeros_like(seen)
+        none, label = xp.zeros_like(seen), position(hit)
         event = Event(
             x=x, u=u, before=Prototypes(v, active), after=Prototypes(*new), seen=seen, ready=full,
-            label=position(hit), k=count(new.active), outlier=none, overflow=none,
+            shown=Shown(label, count(new.active), none, none, label, surprise(x - v, active, seen)),
         )  # fmt: skip
         return new, event
 

@@ -59,7 +59,7 @@ for t in range(start, ticks):
         os.kill(os.getpid(), 9)
 if task == "shard":
     state = jax.tree.map(lambda a: collectives.spread_out(np.asarray(a)), live.state)
-    assert not state.anchor.is_fully_addressable and state.anchor.shape == (2, nodes)
+    assert not state.anchor.high.is_fully_addressable and state.anchor.high.shape == (2, nodes)
     icvi.save(folder / "sharded", pipe, state, position=t)
     again = group.load_state(folder / "sharded", pipe)
     for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):

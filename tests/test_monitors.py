@@ -27,7 +27,7 @@ def listen(monitor, values, goal="min", positive=True, seen=None, xp=np, dtype=n
     for value, here in zip(values, seen):
         state, alarm = monitor.step(state, xp.asarray(value, dtype=dtype), xp.asarray(here), goal, positive)
         alarms.append([np.asarray(part) for part in alarm])
-    codes, scores, standing = (np.stack(part) for part in zip(*alarms))
+    codes, scores, standing, *_ = (np.stack(part) for part in zip(*alarms))
     return codes, scores, standing, state
 
 
@@ -103,7 +103,7 @@ class TestValuesThatAreNoNumbers:
             missing, same = monitor.step(state, np.asarray(1.0), np.asarray(False), "min", True)
             for old, new, gone in zip(state, after, missing):
                 assert old == new == gone
-            assert alarm == same and alarm.code == 0 and alarm.score == state.score
+            assert alarm[:4] == same[:4] and alarm.code == 0 and alarm.score == state.score
 
     def test_a_signed_index_may_be_negative_and_zero(self):
         assert badness(np.asarray(-2.0), np.asarray(True), "max", False, np.zeros(()))[0] == 2.0

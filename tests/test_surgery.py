@@ -130,7 +130,7 @@ def test_edges():
             icvi.merge(panel, state, *bad)
     counts = icvi.Panel(indices=(icvi.PartitionCoefficient(),))  # no masses: the plain mean of the centres
     merged = icvi.merge(counts, run(counts, X, U, V, b), 0, 1)
-    np.testing.assert_allclose(merged.prototypes.centers[0] + merged.anchor, [1.0, 1.0])
+    np.testing.assert_allclose(merged.prototypes.centers[0] + merged.anchor.high, [1.0, 1.0])
 
 
 def test_with_every_sample_removed_nothing_is_praised():

@@ -104,9 +104,9 @@ def save(
     problem = misfit(pipe, fields)
     if problem:
         raise ValueError(f"save: this is no state of this pipeline: {problem}")
-    p, *streams = fields[".anchor"].shape
+    p, *streams = fields[".anchor.high"].shape
     header = {
-        "schema": SCHEMA, "features": p, "streams": streams, "dtype": fields[".anchor"].dtype.name,
+        "schema": SCHEMA, "features": p, "streams": streams, "dtype": fields[".anchor.high"].dtype.name,
         "configuration": describe(pipe), "names": None if names is None else list(names),
         "extra": None if extra is None else dict(extra), "room": room, "part": None if part is None else part._asdict(),
     }  # fmt: skip
@@ -208,7 +208,7 @@ def _understood(path, header, arrays, pipe, xp):
     if other:
         raise CheckpointError(f"{path}: of another configuration: {other}")
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
-    anchor = fields[".anchor"]
+    anchor = fields[".anchor.high"]
     named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
     told = header["dtype"], [header["features"], *header["streams"]]
     problem = misfit(pipe, fields)

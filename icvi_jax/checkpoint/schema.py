@@ -71,9 +71,9 @@ def template(pipe: Pipeline, anchor: np.ndarray) -> PipelineState:
 
 def misfit(pipe: Pipeline, fields: dict[str, np.ndarray]) -> str | None:
     """How the arrays differ from a state of `pipe` for as many features and streams, in words, or None."""
-    if ".anchor" not in fields or fields[".anchor"].ndim == 0:
-        return ".anchor is missing"
-    wanted = fields_of(template(pipe, fields[".anchor"]))
+    if ".anchor.high" not in fields or fields[".anchor.high"].ndim == 0:
+        return ".anchor.high is missing"
+    wanted = fields_of(template(pipe, fields[".anchor.high"]))
     for name in [*wanted, *fields]:
         if name not in fields or name not in wanted:
             return f"{name} is {'missing' if name in wanted else 'not of this pipeline'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from icvi_jax.kernels.arrays import namespace, squares
 from icvi_jax.types import Array, Event, Namespace
 
 
@@ -36,3 +37,14 @@ class Clusterer:
     def step(self, state, x: Array, seen: Array) -> tuple[object, Event]:
         """Take in the sample `x` (p, *streams), finite everywhere; `seen` (*streams) is False where it is missing."""
         raise TypeError("a clusterer defines step")
+
+
+def surprise(e: Array, active: Array, seen: Array) -> Array:
+    """Squared distance from the nearest centre in use, (*streams), from the differences `e` (k, p, *streams).
+
+    NaN where there is no centre yet and where the sample is missing.
+    """
+    xp = namespace(e)
+    d = squares(e, 1)
+    nearest = xp.min(xp.where(active, d, xp.full_like(d, xp.inf)), axis=0)
+    return xp.where(seen & xp.any(active, axis=0), nearest, xp.full_like(nearest, xp.nan))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.clusterers.base import Clusterer
+from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels.arrays import COUNT_LIMIT, count, first_equal, namespace, slots, squares
 from icvi_jax.spec import one_of, spec, static, whole
-from icvi_jax.types import Array, Event, Prototypes
+from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
 class KMeansState(NamedTuple):
@@ -87,6 +87,7 @@ class SequentialKMeans(Clusterer):
         new = KMeansState(v + rate[:, None, ...] * e, n, xp.where(seen, full, ready))
         none = xp.zeros_like(seen)
         paper = self.warmup == "paper"
+        label = xp.where(slot < self.k, slot, xp.full_like(slot, -1))
         event = Event(
             x=x,
             u=u,
@@ -94,10 +95,7 @@ class SequentialKMeans(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=new.ready,
-            label=xp.where(slot < self.k, slot, xp.full_like(slot, -1)),
-            k=count(new.active),
-            outlier=none,
-            overflow=none,
+            shown=Shown(label, count(new.active), none, none, label, surprise(e, active, seen)),
             begin=seen & full & ~ready if paper else None,
             begin_mass=xp.astype(xp.sum(state.counts, axis=0, dtype=xp.int32), x.dtype) if paper else None,
         )

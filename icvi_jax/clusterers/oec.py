@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.clusterers.base import Clusterer
+from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import ellipsoid, tracker
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
 from icvi_jax.spec import is_number, number, one_of, spec, static, whole
-from icvi_jax.types import Array, Event, Prototypes
+from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
 class EllipsoidalState(NamedTuple):
@@ -197,6 +197,7 @@ class OnlineEllipsoidal(Clusterer):
         )
         ready = new.samples > p + 1
         nearest = exists & smallest(xp.where(exists, -u, xp.ones_like(u)))
+        label = position(xp.where(birth | first, slot, nearest))
         paper = self.warmup == "paper"
         event = Event(
             x=x,
@@ -205,10 +206,14 @@ class OnlineEllipsoidal(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=ready,
-            label=position(xp.where(birth | first, slot, nearest)),
-            k=xp.where(ready, count(new.active), xp.zeros_like(taken)),
-            outlier=live & ~xp.any(member, axis=0),
-            overflow=wanted & ~birth,
+            shown=Shown(
+                label,
+                k=xp.where(ready, count(new.active), xp.zeros_like(taken)),
+                outlier=live & ~xp.any(member, axis=0),
+                overflow=wanted & ~birth,
+                cluster=label,
+                surprise=surprise(d, exists, live),
+            ),
             begin=live & (state.samples == p + 1) if paper else None,
             begin_mass=xp.full_like(x[0, ...], p + 1) if paper else None,
         )

@@ -34,7 +34,7 @@ def check_samples(caller: str, pipe, X, state, axes: str, chunk: bool = False):
     T, p = X.shape[-2:]
     if 0 in X.shape:
         raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {tuple(X.shape)}")
-    least = pipe.clusterer.least(p)
+    least = pipe.least(p)
     if state is None and least > T and not chunk:
         name = type(pipe.clusterer).__name__
         hint = "if more will come, give state=pipe.init(features)"
@@ -47,10 +47,10 @@ def _check_state(caller: str, pipe, state, p: int, streams: tuple[int, ...]):
     """Complain about a state of another pipeline, other features or another fleet."""
     if not isinstance(state, PipelineState):
         raise ValueError(f"{caller}(state=…): needs a state such as run(…).state, got {type(state).__name__}")
-    if state.anchor.shape[0] != p:
-        raise ValueError(f"{caller}: the state is for {state.anchor.shape[0]} features, the samples have {p}")
-    if tuple(state.anchor.shape[1:]) != streams:
-        of = "one stream" if state.anchor.ndim == 1 else f"{state.anchor.shape[1]} streams"
+    if state.anchor.high.shape[0] != p:
+        raise ValueError(f"{caller}: the state is for {state.anchor.high.shape[0]} features, the samples have {p}")
+    if tuple(state.anchor.high.shape[1:]) != streams:
+        of = "one stream" if state.anchor.high.ndim == 1 else f"{state.anchor.high.shape[1]} streams"
         raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
     wanted = jax.tree_util.tree_flatten_with_path(start_one.eval_shape(pipe, p))[0]
     found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in jax.tree_util.tree_flatten_with_path(state)[0]}

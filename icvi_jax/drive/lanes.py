@@ -110,7 +110,7 @@ def start_blocks(pipe, features: int, blocks: int, block: int, dtype: np.dtype, 
 def sample_reading(pipe, features: int, dtype: np.dtype, keep: tuple[str, ...]):
     """The reading of one sample of one stream; only its shapes are of interest."""
     state = pipe.init(features, dtype=dtype)
-    return kept(pipe.step(state, state.anchor)[1], keep)
+    return kept(pipe.step(state, state.anchor.high)[1], keep)
 
 
 @partial(jax.jit, static_argnames=("keep", "in_kernel"))

@@ -201,11 +201,12 @@ class Live:
         """The fleet as it was saved: names, positions, state and capacity, so that it goes on bit by bit."""
         found = checkpoint.load_checkpoint(path, pipe, xp=np)
         state = found.state
-        if state.anchor.ndim != 2:
-            raise checkpoint.CheckpointError(f"{found.path}: holds streams {state.anchor.shape[1:]}, not a fleet (N,)")
-        p, n = state.anchor.shape
+        if state.anchor.high.ndim != 2:
+            streams = state.anchor.high.shape[1:]
+            raise checkpoint.CheckpointError(f"{found.path}: holds streams {streams}, not a fleet (N,)")
+        p, n = state.anchor.high.shape
         names = n if found.names is None else found.names
-        live = cls(pipe, p, names, state.anchor.dtype, keep, found.room, devices)
+        live = cls(pipe, p, names, state.anchor.high.dtype, keep, found.room, devices)
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()

@@ -40,7 +40,7 @@ class Slabs:
     def __init__(self, pipe, state, shape: tuple[int, ...], dtype, keep, every: int, mesh: Mesh, block: int | None):
         self.pipe, self.keep, self.every, self.mesh, self.phase = pipe, keep, every, mesh, 0
         self.streams, samples, features = shape
-        self.dtype = np.dtype(dtype if state is None else state.anchor.dtype)
+        self.dtype = np.dtype(dtype if state is None else state.anchor.high.dtype)
         self.block = block or _lanes(math.ceil(self.streams / mesh.size))
         reading = jax.tree.leaves(sample_reading.eval_shape(pipe, features, self.dtype, keep))
         size = sum(a.dtype.itemsize * a.size for a in reading) / every + features * self.dtype.itemsize  # of a sample

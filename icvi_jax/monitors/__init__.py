@@ -1,7 +1,7 @@
 """Monitors: one file each, a pure step that turns an index value into an `Alarm`."""
 
-from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.base import Heard, Monitor, SampleMonitor
 from icvi_jax.monitors.distress import Distress, DistressState
 from icvi_jax.monitors.page_hinkley import PageHinkley, PageHinkleyState
 
-__all__ = ["Distress", "DistressState", "Monitor", "PageHinkley", "PageHinkleyState"]
+__all__ = ["Distress", "DistressState", "Heard", "Monitor", "PageHinkley", "PageHinkleyState", "SampleMonitor"]

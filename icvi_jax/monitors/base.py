@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import namespace
 from icvi_jax.types import Alarm, Array, Namespace
 
 
@@ -14,6 +17,16 @@ class Monitor:
 
     name: str | None
     index: str | None
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Names of the indices this monitor listens to."""
+        return () if self.index is None else (self.index,)
+
+    @property
+    def needs_company(self) -> bool:
+        """Whether it does not listen to indices while there is one cluster, when they have nothing to compare."""
+        return False
 
     def init(self, streams: tuple[int, ...], xp: Namespace, dtype: object):
         """The state before any value."""
@@ -30,3 +43,40 @@ class Monitor:
         positive : whether the index is positive, so that its logarithm may be taken.
         """
         raise TypeError("a monitor defines step")
+
+
+class SampleMonitor(Monitor):
+    """A monitor that listens to the samples themselves, and to indices if it names any.
+
+    It sees samples about the anchor and before any standardising. A hole in one column concerns that column only.
+    """
+
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object):
+        """The state before any sample."""
+        raise TypeError("a monitor defines init")
+
+    def step(self, state, x: Array, there: Array, heard: dict[str, Heard]) -> tuple[object, Alarm]:
+        """Take in the sample.
+
+        Parameters
+        ----------
+        x : (p, *streams), 0 in holes.
+        there : (p, *streams), False in holes.
+        heard : what the indices in `watched` say after this sample, by name.
+        """
+        raise TypeError("a monitor defines step")
+
+
+class Heard(NamedTuple):
+    """What an index says at one sample, and how to take it: see `Monitor.step`."""
+
+    value: Array
+    goal: str
+    positive: bool
+    seen: Array
+
+
+def alarm(code: Array, score: Array, standing: Array) -> Alarm:
+    """An alarm of a monitor that blames no column and knows no probabilities."""
+    xp = namespace(score)
+    return Alarm(code, score, standing, xp.full_like(code, -1), xp.full_like(score, xp.nan))

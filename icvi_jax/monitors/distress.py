@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, cast, namespace
-from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.base import Monitor, alarm
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import is_number, number, spec, static
-from icvi_jax.types import Alarm, Array
+from icvi_jax.types import Array
 
 SETTLED = 10
 """Values after which a level is good enough to clip by; a level that is learned anew starts from as many."""
@@ -186,7 +186,7 @@ class Distress(Monitor):
             troubled=troubled,
             score=score,
         )
-        return new, Alarm(code, score, standing)
+        return new, alarm(code, score, standing)
 
     def _warm(self, n, y):
         """Whether enough values were heard."""

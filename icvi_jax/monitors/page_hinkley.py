@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, cast, namespace
-from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.base import Monitor, alarm
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import is_number, number, spec, static
-from icvi_jax.types import Alarm, Array
+from icvi_jax.types import Array
 
 
 class PageHinkleyState(NamedTuple):
@@ -90,4 +90,4 @@ class PageHinkley(Monitor):
             excess=xp.where(spike, zero, xp.where(ok, g, state.excess)),
             score=score,
         )
-        return new, Alarm(xp.astype(spike, xp.int32), score, xp.zeros_like(spike))
+        return new, alarm(xp.astype(spike, xp.int32), score, xp.zeros_like(spike))

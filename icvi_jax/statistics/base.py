@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.types import Array, Namespace, Prototypes
+from icvi_jax.types import Array, Merge, Namespace, Prototypes
 
 
 class Step(NamedTuple):
@@ -18,7 +18,8 @@ class Step(NamedTuple):
     w : (k, *streams), the weights u^m.
     fade : (*streams), what the past is multiplied by: λ^Δt; 1 where the sample is missing.
     seen : (*streams), boolean.
-    after : the prototypes after the sample.
+    before, after : the prototypes before and after the sample.
+    born : (k, *streams), boolean, or None: slots that begin anew with this sample; see `Event`.
     """
 
     x: Array
@@ -26,7 +27,9 @@ class Step(NamedTuple):
     w: Array
     fade: Array
     seen: Array
+    before: Prototypes
     after: Prototypes
+    born: Array | None = None
 
 
 class Recording(NamedTuple):
@@ -104,9 +107,14 @@ class Statistic:
         raise TypeError("a statistic defines remove")
 
     @staticmethod
-    def merge(old: dict, i: int, j: int):
-        """The state after slot `j` was merged into slot `i`; by default slots play no part in it."""
+    def merge(old: dict, merge: Merge):
+        """The state after the members of `merge.gone` went to `merge.into`; None where slots play no part in it."""
         return None
+
+    @staticmethod
+    def forget(state, born: Array):
+        """The state in which the slots `born` (k, *streams) have no past; by default it holds none of slots."""
+        return state
 
     @staticmethod
     def view(stats, state):
@@ -134,11 +142,27 @@ def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
     return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
 
 
-def merged(whole: Array, part: Array, i: int, j: int) -> Array:
-    """`whole` (k, …) with `part` (1, …) in slot i and zeros in slot j."""
-    rows = [whole[s : s + 1, ...] for s in range(whole.shape[0])]
-    rows[i], rows[j] = part, namespace(whole).zeros_like(part)
-    return namespace(whole).concat(rows, axis=0)
+def chosen(state, mask: Array):
+    """The slot of `state` that the one-hot `mask` (k, *streams) points at, as a state of one slot; zeros for none."""
+
+    def one(a: Array) -> Array:
+        xp = namespace(a)
+        wide = xp.reshape(mask, (mask.shape[0],) + (1,) * (a.ndim - mask.ndim) + tuple(mask.shape[1:]))
+        return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, keepdims=True)
+
+    return type(state)(*map(one, state))
+
+
+def placed(state, part, merge: Merge):
+    """`state` with `part` (one slot) in the slot `merge.into` and zeros in `merge.gone`."""
+
+    def put(a: Array, new: Array) -> Array:
+        xp = namespace(a)
+        lead = (merge.into.shape[0],) + (1,) * (a.ndim - merge.into.ndim)
+        into, gone = (xp.reshape(mask, lead + tuple(mask.shape[1:])) for mask in merge)
+        return xp.where(into, new, xp.where(gone, xp.zeros_like(a), a))
+
+    return type(state)(*(put(a, new) for a, new in zip(state, part)))
 
 
 def pick(condition: Array, yes, no):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from icvi_jax.kernels import cholesky, ellipsoid, moments
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.statistics.base import Statistic, leftover, merged
+from icvi_jax.statistics.base import Statistic, chosen, leftover, placed
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.statistics.overall import Overall
 from icvi_jax.types import Array
@@ -94,12 +94,12 @@ class Covariance(_Shape):
         return CovarianceState(0 * scatter, 1 - 1 / mass + 0 * freedom)
 
     @staticmethod
-    def merge(old, i, j):
-        masses, means = old["dispersion"].mass, old["dispersion"].mean
-        _, part = moments.share(masses[i : i + 1, ...], 1, masses[j : j + 1, ...])
-        a, b = (CovarianceState(*(f[s : s + 1, ...] for f in old["covariance"])) for s in (i, j))
-        one = _joined(a, part, means[j : j + 1, ...] - means[i : i + 1, ...], b)
-        return CovarianceState(*(merged(whole, new, i, j) for whole, new in zip(old["covariance"], one)))
+    def merge(old, merge):
+        (a, base), (b, other) = (
+            (chosen(old["covariance"], mask), chosen(old["dispersion"], mask)) for mask in (merge.into, merge.gone)
+        )
+        _, part = moments.share(base.mass, 1, other.mass)
+        return placed(old["covariance"], _joined(a, part, other.mean - base.mean, b), merge)
 
 
 class OverallCovariance(_Shape):

@@ -12,7 +12,7 @@ from functools import cached_property
 from icvi_jax.kernels import moments
 from icvi_jax.kernels.arrays import count, namespace
 from icvi_jax.kernels.moments import Moments
-from icvi_jax.statistics.base import Statistic, merged
+from icvi_jax.statistics.base import Statistic, chosen, placed
 
 
 class Dispersion(Statistic):
@@ -57,10 +57,13 @@ class Dispersion(Statistic):
         return moments.remove(old["dispersion"], step.x, step.w)
 
     @staticmethod
-    def merge(old, i, j):
+    def merge(old, merge):
         state = old["dispersion"]
-        one = moments.combine(*(Moments(*(a[s : s + 1, ...] for a in state)) for s in (i, j)))
-        return Moments(*(merged(whole, part, i, j) for whole, part in zip(state, one)))
+        return placed(state, moments.combine(chosen(state, merge.into), chosen(state, merge.gone)), merge)
+
+    @staticmethod
+    def forget(state, born):
+        return state._replace(mass=namespace(state.mass).where(born, 0 * state.mass, state.mass))
 
     @staticmethod
     def view(stats, state):

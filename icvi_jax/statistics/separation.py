@@ -34,7 +34,7 @@ class Separation(Statistic):
     def update(old, step):
         xp = namespace(step.x)
         (reach,) = old["separation"]
-        centers, active = step.after
+        centers, active, _ = step.after
         alone = (count(active) == 1) & step.seen
         lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
         return SeparationState(xp.where(alone, larger(squares(step.x - lone), reach), reach))

@@ -23,7 +23,7 @@ class Stats:
         self._parts = {part.name: part for part in parts}
         self._states = states
         self._views = {}
-        self.centers, self.active = prototypes
+        self.centers, self.active, self.names = prototypes
 
     def __getattr__(self, name):
         if name.startswith("_") or name not in self._parts:

@@ -36,7 +36,7 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
     """Memberships are shares of active slots, labels name them, and each step starts where the last one ended."""
     state, events = follow(clusterer, samples(1), b)
     k = clusterer.slots
-    u, active, label = events.u, events.after.active, events.label
+    u, active, label = events.u, events.after.active, events.shown.label
     assert u.shape[1:] == active.shape[1:] == (k,), f"u has the shape {u.shape[1:]}, the clusterer {k} slots"
     assert (u >= 0).all() and np.abs(u.sum(1) - 1).max() < 1e-4, f"memberships sum to {u.sum(1)}"
     assert not u[~active].any(), "a member of an inactive slot"
@@ -75,7 +75,8 @@ def missing_changes_nothing(clusterer: Clusterer, b: Backend) -> None:
     for a, c in zip(_leaves(follow(clusterer, X, b)[0]), _leaves(follow(clusterer, holes, b)[0])):
         np.testing.assert_array_equal(a, c, err_msg="missing samples changed the state")
     events, gone = follow(clusterer, holes, b)[1], np.isnan(holes).any(1)
-    assert (events.label[gone] == -1).all() and not events.u[gone].any(), "a missing sample has a label or members"
+    label, u = events.shown.label[gone], events.u[gone]
+    assert (label == -1).all() and not u.any(), "a missing sample has a label or members"
 
 
 def constants_are_harmless(clusterer: Clusterer, b: Backend) -> None:
@@ -89,7 +90,7 @@ def moving_the_origin(clusterer: Clusterer, b: Backend) -> None:
     """6: translation moves the centres and nothing else."""
     X, by = samples(5), np.array([4.0, -9.0])
     one, other = follow(clusterer, X, b)[1], follow(clusterer, X + by, b)[1]
-    np.testing.assert_array_equal(one.label, other.label, err_msg="translation changed labels")
+    np.testing.assert_array_equal(one.shown.label, other.shown.label, err_msg="translation changed labels")
     active = one.after.active
     got, want = (other.after.centers - by)[active], one.after.centers[active]
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3, err_msg="translation did not move the centres")

@@ -61,7 +61,7 @@ def combining_shards(statistic: type[Statistic], b: Backend) -> None:
     whole = trace(panel, fixed, b)[0]
     first, second = (trace(panel, Example(*(a[s] for a in fixed)), b)[0] for s in (slice(0, 17), slice(17, None)))
     with b.precision():
-        gap = second.anchor - first.anchor
+        gap = second.anchor.high - first.anchor.high
         moved = {part.name: part.shift(second.statistics[part.name], gap) for part in panel.statistics}
         both = statistic.combine(first.statistics, moved)
     close(both, whole.statistics[statistic.name], e.active[-1], 10 * b.tolerance, "combining shards")

@@ -1,0 +1,56 @@
+"""Anchor: the origin that is subtracted from every sample, so that digits are not lost far from zero.
+
+Every index is translation invariant. In float32 the numbers 1,000,000.25 and 1,000,000.27 are equal; their distances
+from the first sample are not. An anchor has two words, `high + low`, which together hold twice the digits: a Unix time
+in seconds (1.7e9) has its fraction too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import namespace, reach
+from icvi_jax.types import Array, Namespace
+
+
+class Anchor(NamedTuple):
+    """The origin of one stream or of each of a fleet.
+
+    Attributes
+    ----------
+    high, low : (p, *streams), the origin is high + low; 0 where there is none yet.
+    set : (p, *streams), boolean: the column has an origin, its first usable value.
+    """
+
+    high: Array
+    low: Array
+    set: Array
+
+
+def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> Anchor:
+    """The anchor before any sample."""
+    zero = xp.zeros((features, *streams), dtype=dtype)
+    return Anchor(zero, zero, xp.zeros((features, *streams), dtype=xp.bool))
+
+
+def set_anchor(anchor: Anchor, x: Array, there: Array) -> Anchor:
+    """Let the value of `x` (p, *streams) be the origin of each column that has none yet, where it is `there`."""
+    xp = namespace(x)
+    fresh = there & ~anchor.set
+    return Anchor(xp.where(fresh, x, anchor.high), anchor.low, anchor.set | there)
+
+
+def about(anchor: Anchor, x: Array) -> Array:
+    """Coordinates `x` (…, p, *streams) about the anchor."""
+    return (x - anchor.high) - anchor.low
+
+
+def back(anchor: Anchor, z: Array) -> Array:
+    """Coordinates about the anchor `z` (…, p, *streams) in the units of the samples."""
+    return (z + anchor.low) + anchor.high
+
+
+def there(x: Array) -> Array:
+    """Which values of `x` are finite and small enough to be squared and summed."""
+    xp = namespace(x)
+    return xp.abs(x) <= reach(x.dtype, xp)
