@@ -1,7 +1,7 @@
 """B, MergeSplit: a quantiser that merges and splits, with links from slots to clusters, as a plain loop.
 
 `run(X, ...)` gives one record (a dict) a sample, the state after it: label (slot given, -1 missing), born (slot or -1),
-merge ((a, b), b into a, or None), split, names, cluster (name of the slot given), k (components), component (its number:
+merge ((a, b), b into a, or None), split, names, cluster (name of the slot given), k (components), component (number:
 lowest strong slot, or the slot itself; -1 inactive), surprise, centers, active, n, q, s2, adj, t.
 A missing row changes nothing (label and cluster -1, surprise NaN). Readings chosen where the text allows more than one:
 
