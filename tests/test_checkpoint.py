@@ -58,7 +58,7 @@ def test_numpy_reads_the_file_without_us(tmp_path, pipe):
     with np.load(file, allow_pickle=False) as content:
         assert np.array_equal(content["state.statistics['count'].samples"], state.statistics["count"].samples)
         header = json.loads(content["header.json"])
-    assert header["configuration"]["panel"]["forgetting"] == 0.9 and header["schema"] == 1
+    assert header["configuration"]["panel"]["forgetting"] == 0.9 and header["schema"] == 2
 
 
 def test_equal_content_gives_equal_bytes(tmp_path, pipe):
@@ -177,7 +177,7 @@ def test_a_newer_version_and_absent_files_are_refused(tmp_path, pipe):
     file = icvi.save(tmp_path / "a.icvi", pipe, ran(pipe))
     header, arrays = container.decode(file.read_bytes())
     header.pop("arrays")
-    file.write_bytes(container.encode({**header, "schema": 2}, arrays))
+    file.write_bytes(container.encode({**header, "schema": 3}, arrays))
     with pytest.raises(icvi.CheckpointError, match="newer version"):
         icvi.load(file, pipe)
     with pytest.raises(icvi.CheckpointError, match="No such file"):

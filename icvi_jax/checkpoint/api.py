@@ -15,12 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.checkpoint import container, shards
+from icvi_jax.checkpoint.migrations import SCHEMA, migrated
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
-
-SCHEMA = 1
-"""Version of the file's layout; a file with a higher one is refused."""
 
 NUMBERED = re.compile(r"(\d{12})\.icvi")
 
@@ -201,13 +199,17 @@ def _load_file(path, pipe, xp):
 
 
 def _understood(path, header, arrays, pipe, xp):
-    if header["schema"] != SCHEMA:
-        age = "a newer" if header["schema"] > SCHEMA else "an unknown"
-        raise CheckpointError(f"{path}: from {age} version (layout {header['schema']}, this one reads {SCHEMA})")
-    other = difference(header["configuration"], json.loads(json.dumps(describe(pipe))))
+    schema = header["schema"]
+    if schema not in range(1, SCHEMA + 1):
+        age = "a newer" if schema > SCHEMA else "an unknown"
+        raise CheckpointError(f"{path}: from {age} version (layout {schema}, this one reads up to {SCHEMA})")
+    configuration = header["configuration"]
+    fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
+    if schema < SCHEMA:
+        configuration, fields = migrated(schema, configuration, fields, pipe)
+    other = difference(configuration, json.loads(json.dumps(describe(pipe))))
     if other:
         raise CheckpointError(f"{path}: of another configuration: {other}")
-    fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
     anchor = fields[".anchor.high"]
     named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
     told = header["dtype"], [header["features"], *header["streams"]]

@@ -1,0 +1,70 @@
+"""Migrations: what an earlier version wrote, as this one would have written it.
+
+A file tells the version of its layout. Each step below leads from one layout to the next, so that a file of any age
+loads. Two things need no step of their own, whatever a later version adds:
+
+- a setting that the file does not know and that has its default: defaults do what was done before there was a choice;
+- an array that the file does not have: it is that of a fresh state, which a part that is new must get along with.
+
+Where that is not so, the step has to say what to do instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
+from icvi_jax.pipeline import Pipeline
+
+SCHEMA = 2
+"""Version of the layout that is written; a file with a higher one is refused."""
+
+Fields = dict[str, np.ndarray]
+
+
+def migrated(schema: int, configuration: Plain, fields: Fields, pipe: Pipeline) -> tuple[Plain, Fields]:
+    """Configuration and arrays of a file of an earlier layout, for `pipe`, as the present layout has them."""
+    for step in range(schema, SCHEMA):
+        fields = STEPS[step](fields)
+    anchor = fields.get(".anchor.high")
+    if anchor is None or anchor.ndim == 0:
+        return configuration, fields
+    fresh = fields_of(template(pipe, anchor))
+    known = {name: fields.get(name, a) for name, a in fresh.items()}
+    return _completed(configuration, pipe), known | {name: a for name, a in fields.items() if name not in known}
+
+
+def _two_words(fields: Fields) -> Fields:
+    """0.1 → 0.2: the origin has two words, and each column its own beginning."""
+    high = fields[".anchor"]
+    begun = np.broadcast_to(fields[".statistics['count'].samples"] > 0, high.shape)
+    rest = {name: a for name, a in fields.items() if name != ".anchor"}
+    return {".anchor.high": high, ".anchor.low": np.zeros_like(high), ".anchor.set": begun, **rest}
+
+
+STEPS: dict[int, Callable[[Fields], Fields]] = {1: _two_words}
+"""By the layout they start from."""
+
+
+def _completed(saved: Plain, part: object) -> Plain:
+    """The configuration of a file with the settings it does not know, where they have their defaults in `part`."""
+    if dataclasses.is_dataclass(part) and isinstance(saved, dict):
+        out = {}
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            if field.name in saved:
+                out[field.name] = _completed(saved[field.name], value)
+            elif field.init and _is_default(field, value):
+                out[field.name] = describe(value)
+        return {name: out.get(name, saved.get(name)) for name in [*saved, *(n for n in out if n not in saved)]}
+    if isinstance(part, (tuple, list)) and isinstance(saved, list) and len(saved) == len(part):
+        return [_completed(a, b) for a, b in zip(saved, part)]
+    return saved
+
+
+def _is_default(field: dataclasses.Field, value: object) -> bool:
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return default is not dataclasses.MISSING and describe(default) == describe(value)
