@@ -1,0 +1,76 @@
+"""Build: from text of LLVM to a function of this process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+LANES = "ICVI_LANES"
+"""An environment variable: bytes of a vector, for tests of other widths than the processor's."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What code is made for."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector: int
+    fused: bool
+
+
+@lru_cache(maxsize=1)
+def host() -> Host:
+    """This machine: vectors as wide as its registers, products joined with sums where it can."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
+    wide = features.get("avx512f", False) and features.get("avx512vl", False) and features.get("avx512dq", False)
+    vector = 64 if wide else 32 if features.get("avx2") else 16
+    fused = bool(features.get("fma")) or triple.startswith(("aarch64", "arm64"))
+    text = features.flatten() + (",-prefer-256-bit" if wide else "")
+    return Host(triple, llvm.get_host_cpu_name(), text, vector, fused)
+
+
+def lanes_of(dtype: np.dtype) -> int:
+    """Lanes of a vector: the machine's, or what the environment asks for."""
+    return max(1, int(os.environ.get(LANES, host().vector)) // dtype.itemsize)
+
+
+class Native:
+    """Compiled code: keeps its memory as long as it lives."""
+
+    def __init__(self, text: str, level: int = 2) -> None:
+        import llvmlite.binding as llvm
+
+        machine = target_machine(level)
+        module = llvm.parse_assembly(text)
+        module.triple = host().triple
+        passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+        passes.getModulePassManager().run(module, passes)
+        self._engine = llvm.create_mcjit_compiler(module, machine)
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function is."""
+        return self._engine.get_function_address(name)
+
+
+def target_machine(level: int) -> llvm.TargetMachine:
+    """LLVM's description of this machine."""
+    import llvmlite.binding as llvm
+
+    here = host()
+    target = llvm.Target.from_triple(here.triple)
+    how = {"opt": level, "reloc": "pic", "codemodel": "jitdefault"}
+    return target.create_target_machine(cpu=here.cpu, features=here.features, **how)

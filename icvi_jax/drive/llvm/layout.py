@@ -1,0 +1,87 @@
+"""Layout: what a program's native functions read and write, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from icvi_jax.drive.llvm.code import BOOL, Code, element
+from icvi_jax.drive.llvm.words import Leaf, size_of
+from icvi_jax.drive.unroll import Part, Unrolled
+
+CACHE = 24 * 1024
+"""Bytes that samples and readings of one tile should not exceed, so that they stay in the first cache."""
+
+
+def _leaves(parts: list[Part]) -> tuple[Leaf, ...]:
+    return tuple(Leaf(part.shape, part.dtype) for part in parts)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes and types of a program with `width` lanes."""
+
+    unrolled: Unrolled
+    dtype: np.dtype
+    width: int
+    features: int
+    elapsed: bool
+
+    @cached_property
+    def state(self) -> tuple[Leaf, ...]:
+        """Leaves of the state."""
+        return _leaves(self.unrolled.state)
+
+    @cached_property
+    def outputs(self) -> tuple[Leaf, ...]:
+        """Leaves of what a step returns."""
+        return _leaves(self.unrolled.outputs)
+
+    @cached_property
+    def numbers(self) -> tuple[Leaf, ...]:
+        """Leaves of the model."""
+        return _leaves(self.unrolled.numbers)
+
+    @cached_property
+    def word(self) -> int:
+        """Bytes of a word of the state."""
+        return size_of(self.state)
+
+    @cached_property
+    def words(self) -> int:
+        """Words of one stream."""
+        return sum(leaf.n for leaf in self.state)
+
+    def bytes(self, leaf: Leaf) -> int:
+        """Bytes of an element of an output."""
+        return leaf.dtype.itemsize
+
+    @cached_property
+    def tile(self) -> int:
+        """Steps that are read, run and written together."""
+        step = self.dtype.itemsize * (self.features + self.elapsed)
+        step += sum(leaf.dtype.itemsize * leaf.n for leaf in self.outputs)
+        return int(np.clip(CACHE // (self.width * step) // 16 * 16, 16, 512))
+
+    @cached_property
+    def regions(self) -> tuple[int, ...]:
+        """Where each output's readings begin in a tile's memory."""
+        room = [-(-self.tile * self.width * leaf.n * leaf.dtype.itemsize // 64) * 64 for leaf in self.outputs]
+        return tuple(int(a) for a in np.cumsum([0, *room]))[: len(room) + 1]
+
+    def first(self, kind: str) -> int:
+        """The number of the first element of the inputs of this kind."""
+        return min((i.base for i in self.unrolled.graph.inputs if i.kind == kind), default=0)
+
+    def load_number(self, code: Code, base: str, index: int, dtype: np.dtype) -> str:
+        """A number of the model in all lanes; each has 8 bytes of memory."""
+        kind = "i8" if dtype == BOOL else element(dtype)
+        value = code.load(kind, code.offset(base, 8 * index), 8)
+        if dtype == BOOL:
+            value, kind = code.let(f"trunc i8 {value} to i1"), "i1"
+        one = code.let(f"insertelement {code.type(kind)} poison, {kind} {value}, i32 0")
+        zeros = ", ".join(["i32 0"] * code.width)
+        vector = code.type(kind)
+        return code.let(f"shufflevector {vector} {one}, {vector} poison, <{code.width} x i32> <{zeros}>")

@@ -1,0 +1,108 @@
+"""The time loop of an unrolled step: state in registers, one block of instructions a step.
+
+    void scan(state, numbers, x, elapsed, out, steps, every, phase)
+
+`state` is one group's words, `numbers` the pipeline's own, `x` [steps][p][lanes], `elapsed` [steps][lanes], `out` a
+region for each output leaf, [readings][n][lanes], with room for a tile. A reading is written after every `every`-th
+step; `phase` steps have passed since the last one.
+"""
+
+from __future__ import annotations
+
+from icvi_jax.drive.flat import Flat
+from icvi_jax.drive.llvm.code import BOOL, Code
+from icvi_jax.drive.llvm.emit import operation
+from icvi_jax.drive.llvm.layout import Layout
+from icvi_jax.drive.llvm.words import load_word, store_word, stored
+
+HEAD = (
+    "define internal void @scan(ptr noalias %state, ptr noalias %numbers, ptr noalias %x, ptr noalias %elapsed, "
+    "ptr noalias %out, i64 %steps, i64 %every, i64 %phase)"
+)
+
+
+def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
+    """The text of the function, and the declarations it needs."""
+    code, size = Code(layout.width), layout.word
+    names: dict[int, str] = {}
+    number, word, sample = layout.first("number"), layout.first("state"), layout.first("sample")
+    kinds = [leaf.dtype for leaf in layout.state for _ in range(leaf.n)]
+
+    def run(uniform: bool) -> None:
+        for i, lane in enumerate(flat.lanes):
+            if lane.uniform != uniform or lane.name == "input":
+                continue
+            if lane.name == "constant":
+                names[i] = code.splat(lane.attribute, lane.dtype)
+                continue
+            known = tuple(flat.lanes[a].name == "constant" and flat.lanes[a].attribute == flat.lanes[a].attribute
+                          for a in lane.args)  # fmt: skip
+            ins, types = [names[a] for a in lane.args], [flat.lanes[a].dtype for a in lane.args]
+            names[i] = operation(code, lane.name, lane.dtype, ins, types, lane.attribute, known)
+
+    inputs = {lane.attribute[0]: i for i, lane in enumerate(flat.lanes) if lane.name == "input"}
+    for element, i in inputs.items():
+        if flat.lanes[i].uniform:
+            names[i] = layout.load_number(code, "%numbers", element - number, flat.lanes[i].dtype)
+    run(uniform=True)
+    words = range(len(kinds))
+    places = [code.offset("%state", size * layout.width * i) for i in words]
+    flags = code.type(f"i{8 * size}")
+    start = [load_word(code, place, kind, size) for place, kind in zip(places, kinds)]
+    carried = [flags if kind == BOOL else code.type(kind) for kind in kinds]  # truths as words: never packed
+
+    def carriable(values: list[str]) -> list[str]:
+        mask = code.type("i1")
+        return [code.let(f"sext {mask} {v} to {flags}") if kind == BOOL else v for v, kind in zip(values, kinds)]
+
+    start = carriable(start)
+    code.do("br label %step")
+    code.label("step")
+    code.do("%t = phi i64 [0, %enter], [%t.next, %next]")
+    code.do("%since = phi i64 [%phase, %enter], [%since.next, %next]")
+    code.do("%row = phi i64 [0, %enter], [%row.next, %next]")
+    for i in words:
+        code.do(f"%s{i}.now = phi {carried[i]} [{start[i]}, %enter], [%s{i}.next, %next]")
+    for i in words:
+        if (place := inputs.get(word + i)) is not None:
+            zero = code.splat(0, f"i{8 * size}")
+            names[place] = code.let(f"icmp ne {flags} %s{i}.now, {zero}") if kinds[i] == BOOL else f"%s{i}.now"
+    for j in range(layout.features + layout.elapsed):
+        if (place := inputs.get(sample + j)) is not None:
+            kind, here = code.type(layout.dtype), layout.dtype.itemsize * layout.width
+            last = j == layout.features
+            base = code.offset("%elapsed" if last else "%x", code.mul("%t", here * (1 if last else layout.features)))
+            names[place] = code.load(kind, base if last else code.offset(base, here * j), layout.dtype.itemsize)
+    run(uniform=False)
+    after = [names[i] for i in flat.after]
+    carry = carriable(after)
+    code.do("%since.more = add i64 %since, 1")
+    code.do("%show = icmp eq i64 %since.more, %every")
+    code.do("br i1 %show, label %reading, label %next")
+    code.label("reading")
+    at = 0
+    for leaf, region in zip(layout.outputs, layout.regions):
+        kind = stored(leaf.dtype)
+        bytes_ = layout.bytes(leaf)
+        base = code.offset("%out", code.add(code.mul("%row", bytes_ * leaf.n * layout.width), region))
+        for j in range(leaf.n):
+            value = names[flat.outputs[at + j]]
+            if leaf.dtype == BOOL:
+                value = code.let(f"zext {code.type('i1')} {value} to {code.type('i8')}")
+            code.store(code.type(kind), value, code.offset(base, bytes_ * layout.width * j), bytes_)
+        at += leaf.n
+    code.do("%row.more = add i64 %row, 1")
+    code.do("br label %next")
+    code.label("next")
+    code.do("%row.next = phi i64 [%row, %step], [%row.more, %reading]")
+    code.do("%since.next = phi i64 [%since.more, %step], [0, %reading]")
+    for i in words:
+        code.do(f"%s{i}.next = bitcast {carried[i]} {carry[i]} to {carried[i]}")
+    code.do("%t.next = add i64 %t, 1")
+    code.do("%more = icmp slt i64 %t.next, %steps")
+    code.do("br i1 %more, label %step, label %leave")
+    code.label("leave")
+    for place, value, kind in zip(places, after, kinds):
+        store_word(code, value, place, kind, size)
+    code.do("ret void")
+    return code.function(HEAD), code.declared

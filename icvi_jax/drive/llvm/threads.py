@@ -1,0 +1,44 @@
+"""Threads: streams are shared out among the cores; native code runs without Python's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Call(NamedTuple):
+    """A native function, its context and the scratch memory the context points to."""
+
+    function: Callable[[int], None]
+    context: np.ndarray
+    scratch: np.ndarray
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1
+
+
+def shares(groups: int, threads: int | None = None) -> list[tuple[int, int]]:
+    """Groups of streams from … to …, one range a thread, none larger than another by more than one."""
+    n = max(1, min(cores() if threads is None else threads, groups))
+    cuts = [groups * i // n for i in range(n + 1)]
+    return list(zip(cuts, cuts[1:]))
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), "icvi")
+
+
+def together(calls: Sequence[Call]) -> None:
+    """Make the calls at the same time, the first in this thread."""
+    others = [_pool(os.getpid()).submit(call.function, call.context.ctypes.data) for call in calls[1:]]
+    calls[0].function(calls[0].context.ctypes.data)
+    for other in others:
+        other.result()
