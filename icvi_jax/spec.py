@@ -77,6 +77,12 @@ def number(owner: str, field: str, value: float, ok: bool, wanted: str) -> None:
         raise ValueError(f"{owner}({field}={value!r}): needs {wanted}")
 
 
+def above(owner: str, field: str, value: float, least: float) -> None:
+    """Complain unless a plain number is above `least`; infinity is."""
+    if is_number(value):
+        number(owner, field, value, value > least, f"a number above {least}")
+
+
 def is_number(value: object) -> bool:
     """Whether `value` is a plain number: tracers and arrays are left to whoever made them."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

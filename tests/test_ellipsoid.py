@@ -134,7 +134,7 @@ def test_packed_and_columns_are_the_same_thing():
 
 def test_memberships_follow_their_formula():
     F, active = np.array([1e-12, 3.0, 1e30, 2.0]), np.array([True, True, True, False])
-    u = ellipsoid.fuzzy(F, active, 1.5)
+    u = ellipsoid.fuzzy(F, active, 4.0)
     np.testing.assert_allclose(u[:3], F[:3] ** -4.0 / (F[:3] ** -4.0).sum(), rtol=1e-12)
     assert u[3] == 0 and not ellipsoid.fuzzy(F, ~active & active, 2.0).any()
 

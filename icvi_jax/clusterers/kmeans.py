@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.kernels.arrays import COUNT_LIMIT, count, first_equal, namespace, slots, squares
-from icvi_jax.spec import one_of, spec, static, whole
+from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, count, larger, namespace, slots, squares
+from icvi_jax.kernels.seeding import seat
+from icvi_jax.spec import above, one_of, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -27,13 +28,15 @@ class KMeansState(NamedTuple):
 class SequentialKMeans(Clusterer):
     """Sequential k-means: the first k samples are the centres, later ones move the nearest.
 
-    .. math:: i = \\arg\\min_i ‖x − v_i‖, \\quad n_i ← n_i + 1, \\quad v_i ← v_i + (x − v_i)/n_i
+    .. math:: i = \\arg\\min_i ‖x − v_i‖, \\quad n_i ← n_i + 1, \\quad v_i ← v_i + \\max(1/n_i, 1/memory) (x − v_i)
 
     Ties go to the lowest slot. Values of indices start at sample k + 1.
 
     Parameters
     ----------
     k : number of clusters.
+    memory : samples of a cluster that its centre remembers; infinity, the default, is the mean of all of them. With a
+        finite memory centres follow their clusters; 50 suits real sensors, with k = 3 and seeding="distinct".
     seeding : "first" takes the first k samples, as the paper does. Real sensors repeat readings, and equal seeds never
         separate: "distinct" takes the first k distinct ones; a repeat joins the seed it equals.
     warmup : "exact" sends the first k samples through the statistics like any other, so that incremental values equal
@@ -45,12 +48,14 @@ class SequentialKMeans(Clusterer):
     """
 
     k: int = static()
+    memory: float = float("inf")
     seeding: str = static("first")
     warmup: str = static("exact")
     crisp = True
 
     def __post_init__(self):
         whole("SequentialKMeans", "k", self.k)
+        above("SequentialKMeans", "memory", self.memory, 1)
         one_of("SequentialKMeans", "seeding", self.seeding, ("first", "distinct"))
         one_of("SequentialKMeans", "warmup", self.warmup, ("exact", "paper"))
 
@@ -75,15 +80,11 @@ class SequentialKMeans(Clusterer):
         full = active[-1, ...]  # slots fill in order
         e = x - v
         d = squares(e, 1)
-        if self.seeding == "distinct":
-            d = xp.where(d == 0, xp.full_like(d, -2.0), d)
-        d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
-        nearest = xp.min(d, axis=0)
-        slot = first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))  # k where the sample is missing
+        slot = seat(d, active, seen, self.seeding == "distinct")  # k where the sample is missing
         hit = slot == slots(d, self.k)
         n = n + xp.astype(hit & (n < COUNT_LIMIT), n.dtype)
         u = xp.astype(hit, x.dtype)
-        rate = u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype)
+        rate = larger(u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), u * (1 / cast(self.memory, x)))
         new = KMeansState(v + rate[:, None, ...] * e, n, xp.where(seen, full, ready))
         none = xp.zeros_like(seen)
         paper = self.warmup == "paper"

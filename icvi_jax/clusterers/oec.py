@@ -8,7 +8,7 @@ from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import ellipsoid, tracker
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
-from icvi_jax.spec import is_number, number, one_of, spec, static, whole
+from icvi_jax.spec import above, is_number, number, one_of, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -63,8 +63,8 @@ class OnlineEllipsoidal(Clusterer):
 
     .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T)).
 
-    The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged,
-    deleted or forgotten. This is a reconstruction: the paper describes the method without giving all of it.
+    The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged
+    or deleted, and forget their members only with a finite `memory`. This is a reconstruction: the paper describes the method without giving all of it.
 
     Parameters
     ----------
@@ -79,6 +79,7 @@ class OnlineEllipsoidal(Clusterer):
     c : how many standard deviations of the wider of the two a new cluster must be apart.
     trigger : "consecutive": p + 1 anomalies in a row. "window": p + 1 among the last `stabilization` samples.
     seed : what a new cluster is made of. "tracker": the tracker. "buffer": the last p + 1 samples.
+    memory : weight of members that a cluster remembers, above p + 1; infinity never forgets.
     warmup : "exact" sends the first p + 1 samples through the statistics as members of slot 0; "paper" starts
         evaluation with zero dispersion and a mass of p + 1.
 
@@ -104,6 +105,7 @@ class OnlineEllipsoidal(Clusterer):
     c: float = 1.0
     trigger: str = static("consecutive")
     seed: str = static("tracker")
+    memory: float = float("inf")
     warmup: str = static("exact")
     crisp = False
 
@@ -123,6 +125,7 @@ class OnlineEllipsoidal(Clusterer):
             number(me, "fuzzifier", self.fuzzifier, 1 < self.fuzzifier < float("inf"), "a number above 1")
         if is_number(self.c):
             number(me, "c", self.c, 0 < self.c < float("inf"), "a positive number")
+        above(me, "memory", self.memory, 1)
         one_of(me, "trigger", self.trigger, ("consecutive", "window"))
         one_of(me, "seed", self.seed, ("tracker", "buffer"))
         one_of(me, "warmup", self.warmup, ("exact", "paper"))
@@ -136,6 +139,7 @@ class OnlineEllipsoidal(Clusterer):
 
     def init(self, features, streams, xp, dtype):
         K, p = self.capacity, features
+        above("OnlineEllipsoidal", "memory", self.memory, p + 1)
         start = xp.full((K, *streams), p + 1, dtype=dtype)
         lengths = range(p, 0, -1)
         return EllipsoidalState(
@@ -163,12 +167,12 @@ class OnlineEllipsoidal(Clusterer):
         d = x - state.centers
         triples = ellipsoid.substitute(state.factors, d)
         F = ellipsoid.mahalanobis(triples)
-        u = ellipsoid.fuzzy(F, exists, cast(self.fuzzifier, x))
+        u = ellipsoid.fuzzy(F, exists, 2 / (cast(self.fuzzifier, x) - 1))
         young = exists & (state.members < stabilization)
         member = exists & ((F <= quantile(self.outlier, p)) | young)
         anomaly = live & ~xp.any(exists & ((F <= quantile(self.effective, p)) | young), axis=0)
 
-        new = _share(state, d, triples, u, member)
+        new = _share(state, d, triples, u, member, cast(self.memory, x))
         lam = cast(self.forgetting, x)
         mean, cov = tracker.follow(state.tracker_mean, state.tracker_cov, x, state.samples, lam, seen)
         ages = tracker.remember(state.ages, anomaly, xp.any(young, axis=0), seen)
@@ -237,18 +241,15 @@ class OnlineEllipsoidal(Clusterer):
         return mean, factors, ellipsoid.raised(cov, xp.where(found, extra, xp.zeros_like(extra)))
 
 
-def _share(state, d, triples, u, member):
+def _share(state, d, triples, u, member, memory):
     """Members take in the sample, each with its share of the memberships; without weight nothing changes."""
-    xp = namespace(d)
-    w = xp.where(member, u, xp.zeros_like(u))
-    total = xp.sum(w, axis=0)
-    w = w / xp.where(total > 0, total, xp.ones_like(total))
-    w = xp.where(w > 1e-12, w, xp.zeros_like(w))
+    w = ellipsoid.shares(u, member)
     alpha, beta = ellipsoid.rates(state.mass, state.mass2, w)
+    mass, mass2 = ellipsoid.remembered(state.mass + w, state.mass2 + w * w, memory)
     return state._replace(
         centers=state.centers + (w / (state.mass + w))[:, None, ...] * d,
         factors=ellipsoid.absorb(state.factors, triples, alpha, beta),
-        mass=state.mass + w,
-        mass2=state.mass2 + w * w,
+        mass=mass,
+        mass2=mass2,
         members=advance(state.members, member),
     )

@@ -11,7 +11,7 @@ array. Nothing calls a linear algebra library: each loop runs over p and does al
 
 from __future__ import annotations
 
-from icvi_jax.kernels.arrays import far, namespace, reach
+from icvi_jax.kernels.arrays import far, namespace, reach, smaller
 
 
 def packed(p):
@@ -165,11 +165,30 @@ def ridge(S):
     return 1e-6 * xp.mean(xp.stack([c[:, 0, ...] for c in S]), axis=0) + 1e-12
 
 
-def fuzzy(F, active, m):
-    r"""Memberships from squared distances:      u_i = F_i^{−e} / Σ_j F_j^{−e} over the active slots, e = 2/(m − 1)."""
+def fuzzy(F, active, e):
+    r"""Memberships from squared distances:      u_i = F_i^{−e} / Σ_j F_j^{−e} over the active slots."""
     xp = namespace(F)
     F = xp.where(active, F, xp.full_like(F, far(F.dtype, xp)))
-    power = xp.exp((2 / (m - 1)) * xp.log(xp.min(F, axis=0) / F))  # relative to the nearest, so the sum is at least 1
+    power = xp.exp(e * xp.log(xp.min(F, axis=0) / F))  # relative to the nearest, so the sum is at least 1
     power = xp.where(active, power, xp.zeros_like(power))
     total = xp.sum(power, axis=0)
     return power / xp.where(total > 0, total, xp.ones_like(total))
+
+
+def shares(u, member):
+    """Memberships of the members alone, summing to 1; what is below 1e-12 is nothing."""
+    xp = namespace(u)
+    w = xp.where(member, u, xp.zeros_like(u))
+    total = xp.sum(w, axis=0)
+    w = w / xp.where(total > 0, total, xp.ones_like(total))
+    return xp.where(w > 1e-12, w, xp.zeros_like(w))
+
+
+def remembered(mass, mass2, memory):
+    """Σw and Σw² after all weights of a cluster faded alike, so that Σw is within the memory.
+
+    The weighted covariance is the same under the faded weights.
+    """
+    kept = smaller(memory, mass)
+    left = kept / mass  # 1 where there is room
+    return kept, mass2 * (left * left)

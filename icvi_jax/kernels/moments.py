@@ -28,6 +28,13 @@ class Moments(NamedTuple):
     scatter: object
 
 
+def weights(u, m):
+    """u^m, with finite gradients at u = 0."""
+    xp = namespace(u)
+    some = u > 0
+    return xp.where(some, xp.where(some, u, xp.ones_like(u)) ** m, xp.zeros_like(u))
+
+
 def zeros(k, features, streams, xp, dtype):
     """Moments of nothing, for `k` clusters."""
     flat = xp.zeros((k, *streams), dtype=dtype)

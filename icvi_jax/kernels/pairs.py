@@ -123,6 +123,20 @@ class Pairs:
             rows.append(reduce(pick, row))
         return self.xp.stack(rows)
 
+    def matrix(self, terms, diagonal):
+        """The terms of a symmetric f as one array (k, k, *streams), with the number `diagonal` on its diagonal."""
+        xp = self.xp
+        if not self.triangle:
+            whole = terms[0] if self.square else xp.stack(terms)
+            index = slots(whole, self.k)
+            return xp.where(index == xp.moveaxis(index, 0, 1), xp.full_like(whole, diagonal), whole)
+        own = xp.full_like(terms[0][0, ...], diagonal)
+        rows = []
+        for i in range(self.k):
+            before, after = (terms[j][i - j - 1, ...] for j in range(i)), range(self.k - 1 - i)
+            rows.append(xp.stack([*before, own, *(terms[i][j, ...] for j in after)]))
+        return xp.stack(rows)
+
     def row_least(self, terms):
         """The smallest term of each slot's pairs: (k, *streams)."""
         return self._rows(terms, smaller, self.xp.min)

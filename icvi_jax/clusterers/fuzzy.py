@@ -1,0 +1,109 @@
+"""Fuzzy c-means, one sample at a time: every centre moves, each by its share of the sample."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.clusterers.base import Clusterer, surprise
+from icvi_jax.kernels import ellipsoid
+from icvi_jax.kernels.arrays import cast, count, namespace, position, slots, smallest, squares
+from icvi_jax.kernels.moments import share, weights
+from icvi_jax.kernels.seeding import seat
+from icvi_jax.spec import is_number, number, spec, static, whole
+from icvi_jax.types import Array, Event, Prototypes, Shown
+
+
+class FuzzyState(NamedTuple):
+    """Centres (k, p, *streams), faded weights of their members and slots in use (k, *streams), and whether evaluation
+    has begun (*streams).
+    """
+
+    centers: Array
+    mass: Array
+    active: Array
+    ready: Array
+
+
+@spec
+class FuzzyCMeans(Clusterer):
+    r"""Online fuzzy c-means with forgetting: soft memberships, and centres that are faded weighted means.
+
+    With squared distances :math:`d_i`, at least :math:`10^{−12}` of the largest:
+
+    .. math:: u_i ∝ d_i^{−1/(m−1)}, \quad N_i ← λ N_i + u_i^m, \quad v_i ← v_i + (u_i^m / N_i)(x − v_i)
+
+    The first k distinct samples are the first centres; values of indices start after them.
+
+    Parameters
+    ----------
+    k : number of clusters.
+    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later.
+    fuzzifier : m > 1; near 1 memberships are almost crisp.
+
+    References
+    ----------
+    Bezdek, J. C. (1981). Pattern recognition with fuzzy objective function algorithms.
+    """
+
+    k: int = static()
+    forgetting: float = 0.99
+    fuzzifier: float = 2.0
+    crisp = False
+
+    def __post_init__(self):
+        whole("FuzzyCMeans", "k", self.k)
+        if is_number(self.forgetting):
+            number("FuzzyCMeans", "forgetting", self.forgetting, 0 < self.forgetting <= 1, "a number in (0, 1]")
+        if is_number(self.fuzzifier):
+            ok = 1 < self.fuzzifier < float("inf")
+            number("FuzzyCMeans", "fuzzifier", self.fuzzifier, ok, "a number above 1")
+
+    @property
+    def slots(self):
+        return self.k
+
+    def least(self, features):
+        return self.k
+
+    def init(self, features, streams, xp, dtype):
+        return FuzzyState(
+            xp.zeros((self.k, features, *streams), dtype=dtype),
+            xp.zeros((self.k, *streams), dtype=dtype),
+            xp.zeros((self.k, *streams), dtype=xp.bool),
+            xp.zeros(streams, dtype=xp.bool),
+        )
+
+    def step(self, state, x, seen):
+        xp = namespace(x)
+        v, N, active, ready = state
+        m = cast(self.fuzzifier, x)
+        e = x - v
+        d = squares(e, 1)
+        seed = (slots(d, self.k) == seat(d, active, seen, distinct=True)) & ~active
+        moves = seen & ~xp.any(seed, axis=0)
+
+        largest = xp.max(xp.where(active, d, xp.zeros_like(d)), axis=0)
+        some = largest > 0  # else all centres and the sample are in one place: equal shares
+        kept = xp.where(some, d / xp.where(some, largest, xp.ones_like(largest)) + 1e-12, xp.ones_like(d))
+        u = xp.where(moves, ellipsoid.fuzzy(kept, active, 1 / (m - 1)), xp.astype(seed, x.dtype))
+        w = xp.where(moves, weights(u, m), xp.zeros_like(u))
+        fade = xp.where(moves, cast(self.forgetting, x), xp.ones_like(largest))
+        mass, rate = share(N, fade, w)
+        new = FuzzyState(
+            xp.where(seed[:, None, ...], x, v + rate[:, None, ...] * e),
+            xp.where(seed, xp.ones_like(mass), mass),
+            active | seed,
+            xp.where(seen, active[-1, ...], ready),  # slots fill in order
+        )
+        label = position(seen & new.active & smallest(xp.where(new.active, -u, xp.ones_like(u))))
+        none = xp.zeros_like(seen)
+        event = Event(
+            x=x,
+            u=u,
+            before=Prototypes(v, active),
+            after=Prototypes(new.centers, new.active),
+            seen=seen,
+            ready=new.ready,
+            shown=Shown(label, count(new.active), none, none, label, surprise(e, active, seen)),
+        )
+        return new, event

@@ -1,0 +1,148 @@
+"""A quantiser that merges and splits its slots, with links from slots to clusters: k is found and follows the stream."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.clusterers.base import Clusterer, surprise
+from icvi_jax.kernels import links, quantiser
+from icvi_jax.kernels.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest, squares
+from icvi_jax.kernels.ward import cheapest, pointed
+from icvi_jax.spec import above, is_number, number, spec, static, whole
+from icvi_jax.types import Array, Event, Merge, Prototypes, Shown
+
+
+class MergeSplitState(NamedTuple):
+    """All that the quantiser remembers.
+
+    Attributes
+    ----------
+    centers : (K, p, *streams).
+    mass : (K, *streams), the faded number of members.
+    radius : (K, *streams), the mean squared distance of recent members.
+    active : (K, *streams), slots in use; they fill in order and are never given back.
+    names : (K, *streams), integer: the persistent name of each slot's cluster; −1 in slots never used.
+    linked : (K, *streams), integer: bit e of word c says that slots c and e are linked.
+    spread : (*streams), a running mean of squared distances from the nearest centre.
+    samples : (*streams), integer: samples seen.
+    fresh : (*streams), integer: the next new name.
+    """
+
+    centers: Array
+    mass: Array
+    radius: Array
+    active: Array
+    names: Array
+    linked: Array
+    spread: Array
+    samples: Array
+    fresh: Array
+
+
+@spec
+class MergeSplit(Clusterer):
+    r"""Small prototypes that cover the stream, several of them to a cluster; the number of clusters is found.
+
+    A sample far from all prototypes gets one of its own, and so does one at the edge of a prototype that has become too
+    fat. When all slots are taken, the pair that is cheapest to merge (Ward) makes room. Prototypes whose radii nearly
+    touch are linked, and what hangs together is a cluster. A cluster keeps its name as long as its heaviest prototype
+    does. `Reading.label` is the prototype, `Reading.cluster` the name of the cluster, `Reading.k` how many clusters
+    there are. Indices see prototypes, or clusters with ``Panel(of="clusters")``.
+
+    No prototype ever ends: one that nobody feeds is the cheapest to merge when a slot is needed.
+
+    Parameters
+    ----------
+    slots : number of prototypes, 2 to 31.
+    memory : samples of a prototype that its centre and radius remember.
+    mass_memory : samples of the stream over which masses and the scale of distances are judged.
+    far : how many times the usual distance from the nearest prototype makes a sample a cluster of its own.
+    gain : how many times the cost of the cheapest merge a split must gain.
+    """
+
+    slots: int = static(16)
+    memory: float = 100.0
+    mass_memory: float = 500.0
+    far: float = 3.0
+    gain: float = 20.0
+    crisp = True
+
+    def __post_init__(self):
+        whole("MergeSplit", "slots", self.slots, 2)
+        fits = f"at most {links.MOST}: links are the bits of one word"
+        number("MergeSplit", "slots", self.slots, self.slots <= links.MOST, fits)
+        above("MergeSplit", "memory", self.memory, 1)
+        above("MergeSplit", "mass_memory", self.mass_memory, 1)
+        for field, value in (("far", self.far), ("gain", self.gain)):
+            if is_number(value):
+                number("MergeSplit", field, value, 0 < value < float("inf"), "a positive number")
+
+    def init(self, features, streams, xp, dtype):
+        K = self.slots
+        flat, none = xp.zeros((K, *streams), dtype=dtype), xp.zeros((K, *streams), dtype=xp.int32)
+        return MergeSplitState(
+            centers=xp.zeros((K, features, *streams), dtype=dtype),
+            mass=flat,
+            radius=flat,
+            active=xp.zeros((K, *streams), dtype=xp.bool),
+            names=none - 1,
+            linked=none,
+            spread=xp.zeros(streams, dtype=dtype),
+            samples=xp.zeros(streams, dtype=xp.int32),
+            fresh=xp.zeros(streams, dtype=xp.int32),
+        )
+
+    def step(self, state, x, seen):
+        xp, K = namespace(x), self.slots
+        v, q, active, spread = state.centers, state.radius, state.active, state.spread
+        once = 1 / cast(self.mass_memory, x)
+        n = xp.where(active & seen, larger((1 - once) * state.mass, cast(1e-12, x)), state.mass)
+        e = x - v
+        d = squares(e, 1)
+        d = xp.where(active, d, xp.full_like(d, far(d.dtype, xp)))
+        hit = active & seen & smallest(d)
+        some, full = active[0, ...], active[-1, ...]  # slots fill in order
+        d = xp.where(some, xp.min(d, axis=0), xp.zeros_like(spread))
+
+        cost, first, second = cheapest(v, xp.where(active, n, xp.ones_like(n)))
+        cost = xp.where(full, cost, xp.zeros_like(cost))
+        mass, radius = pointed(n, hit), pointed(q, hit)
+        apart = ~some | ((d > cast(self.far, x) ** 2 * spread) & (d > 0))
+        spared = ~full | ~xp.any(hit & (first | second), axis=0)
+        fat = some & (mass >= 3) & (d > radius) & (mass * radius / 2 > cast(self.gain, x) * cost) & spared
+        born, split = seen & (apart | fat), seen & fat & ~apart
+
+        heavier = pointed(n, first) >= pointed(n, second)
+        into, gone = (heavier & first) | (~heavier & second), (heavier & second) | (~heavier & first)
+        merge = Merge(into & (full & born), gone & (full & born))
+        new = born & ((full & gone) | (~full & (slots(hit, K) == count(active))))
+        joins = hit & ~born
+        v, n, q = quantiser.absorbed((v, n, q), e, d, joins, 1 / cast(self.memory, x))
+        v, n, q = quantiser.merged((v, n, q), merge)
+        v, n, q = quantiser.placed((v, n, q), x, new, hit & split)
+        names = xp.where(new, xp.where(split, pointed(state.names, hit), state.fresh), state.names)
+        fresh = advance(state.fresh, born & ~split)
+
+        samples = advance(state.samples, seen)
+        rate = larger(1 / xp.astype(larger(samples, xp.ones_like(samples)), x.dtype), once)
+        capped = xp.where(born & (samples > 2 * K), smaller(d, 9 * spread), d)
+        spread = xp.where(seen, spread + rate * (capped - spread), spread)
+        linked, home = quantiser.grouped((v, n, q), active | new, spread, links.without(state.linked, new))
+        names, fresh, k = links.named(home, n, names, active | new, fresh)
+
+        made = MergeSplitState(v, n, q, active | new, names, linked, spread, samples, fresh)
+        given = new | joins
+        name, none = pointed(names, given), xp.zeros_like(seen)
+        name = xp.where(seen, name, xp.full_like(name, -1))
+        event = Event(
+            x=x,
+            u=xp.astype(given, x.dtype),
+            before=Prototypes(state.centers, active, state.names),
+            after=Prototypes(v, made.active, names),
+            seen=seen,
+            ready=xp.ones_like(seen),
+            shown=Shown(position(given), k, none, none, name, surprise(e, active, seen)),
+            born=new,
+            merge=merge,
+        )
+        return made, event

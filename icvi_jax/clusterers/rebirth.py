@@ -1,0 +1,144 @@
+"""k-means that lets its least used centre go: a far sample takes over the slot nobody feeds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.clusterers.base import Clusterer, surprise
+from icvi_jax.kernels.arrays import advance, cast, count, larger, namespace, slots, smaller, smallest, squares
+from icvi_jax.kernels.seeding import seat
+from icvi_jax.spec import above, spec, static, whole
+from icvi_jax.types import Array, Event, Prototypes, Shown
+
+TRUSTED = 20
+"""Ordinary samples after which the learned scale of distances is trusted."""
+
+
+class RebirthState(NamedTuple):
+    """All that k-means with rebirth remembers.
+
+    Attributes
+    ----------
+    centers : (k, p, *streams).
+    counts : (k, *streams), integer: members since the slot's last birth; 0 in slots without a centre.
+    mass : (k, *streams), the faded number of members.
+    names : (k, *streams), integer: the persistent name of each slot's cluster.
+    fresh : (*streams), integer: the next new name.
+    spread : (*streams), a running mean of squared distances from the nearest centre.
+    steps : (*streams), integer: samples it was learned from.
+    ready : (*streams), whether all slots had a centre before the last sample.
+    """
+
+    centers: Array
+    counts: Array
+    mass: Array
+    names: Array
+    fresh: Array
+    spread: Array
+    steps: Array
+    ready: Array
+
+    @property
+    def active(self) -> Array:
+        """Slots that have a centre."""
+        return self.counts > 0
+
+
+@spec
+class RebirthKMeans(Clusterer):
+    r"""Forgetful k-means in which a sample far from all centres takes the slot that gets least of the stream.
+
+    With d the squared distance from the nearest centre, s² its running mean and f the faded shares of the slots:
+
+    .. math:: d > 9 s² \text{ and } \min f < 0.1\, Σf / k: \quad v_{\arg\min f} ← x
+
+    and otherwise the step of `SequentialKMeans` with a finite memory. k is a capacity: take more slots than you expect
+    clusters. The first k distinct samples are the first centres; a cluster that is born later has a name of its own.
+
+    Parameters
+    ----------
+    k : number of centres.
+    memory : samples of a cluster that its centre remembers.
+    mass_memory : samples of the stream over which the slots' shares are judged.
+    """
+
+    k: int = static()
+    memory: float = 100.0
+    mass_memory: float = 500.0
+    crisp = True
+
+    def __post_init__(self):
+        whole("RebirthKMeans", "k", self.k)
+        above("RebirthKMeans", "memory", self.memory, 1)
+        above("RebirthKMeans", "mass_memory", self.mass_memory, 1)
+
+    @property
+    def slots(self):
+        return self.k
+
+    def least(self, features):
+        return self.k
+
+    def init(self, features, streams, xp, dtype):
+        k = self.k
+        none, zero = xp.zeros(streams, dtype=xp.int32), xp.zeros((k, *streams), dtype=xp.int32)
+        return RebirthState(
+            centers=xp.zeros((k, features, *streams), dtype=dtype),
+            counts=zero,
+            mass=xp.zeros((k, *streams), dtype=dtype),
+            names=slots(zero, k) + zero,
+            fresh=none + k,
+            spread=xp.zeros(streams, dtype=dtype),
+            steps=none,
+            ready=xp.zeros(streams, dtype=xp.bool),
+        )
+
+    def step(self, state, x, seen):
+        xp = namespace(x)
+        v, n, spread, active = state.centers, state.counts, state.spread, state.active
+        full = active[-1, ...]  # slots fill in order
+        e = x - v
+        d = squares(e, 1)
+        near = slots(d, self.k) == seat(d, active, seen, distinct=True)
+        d = xp.min(xp.where(active, d, xp.full_like(d, xp.inf)), axis=0)
+        d = xp.where(xp.any(active, axis=0), d, xp.zeros_like(d))
+        f = xp.where(seen, state.mass * (1 - 1 / cast(self.mass_memory, x)), state.mass)
+
+        idle = xp.min(f, axis=0) < 0.1 * xp.sum(f, axis=0) / self.k
+        reborn = seen & full & (state.steps > TRUSTED) & (d > 9 * spread) & idle
+        hit = xp.where(reborn, smallest(f), near)
+        seed = xp.any(near & ~active, axis=0)
+        moves = seen & ~reborn & ~seed
+        first = hit & (reborn | seed)
+
+        n = xp.where(first, xp.ones_like(n), advance(n, hit))
+        rate = larger(1 / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), 1 / cast(self.memory, x))
+        moved = v + (xp.astype(hit, x.dtype) * rate)[:, None, ...] * e
+        steps = advance(state.steps, moves)
+        gain = larger(1 / xp.astype(larger(steps, xp.ones_like(steps)), x.dtype), cast(0.01, x))
+        clipped = xp.where(steps <= TRUSTED, d, smaller(d, 9 * spread))
+        new = RebirthState(
+            centers=xp.where(first[:, None, ...], x, moved),
+            counts=n,
+            mass=xp.where(first, xp.ones_like(f), f + xp.astype(hit, x.dtype)),
+            names=xp.where(hit & reborn, state.fresh, state.names),
+            fresh=advance(state.fresh, reborn),
+            spread=xp.where(moves, spread + gain * (clipped - spread), spread),
+            steps=steps,
+            ready=xp.where(seen, full, state.ready),
+        )
+        missing, none = xp.full_like(steps, -1), xp.zeros_like(seen)
+        index = slots(hit, self.k)
+        label = xp.sum(xp.where(hit, index + 1, 0), axis=0, dtype=xp.int32) - 1
+        cluster = xp.where(seen, xp.sum(xp.where(hit, new.names, 0), axis=0, dtype=xp.int32), missing)
+        event = Event(
+            x=x,
+            u=xp.astype(hit, x.dtype),
+            before=Prototypes(v, active),
+            after=Prototypes(new.centers, new.active),
+            seen=seen,
+            ready=new.ready,
+            shown=Shown(label, count(new.active), none, none, cluster, surprise(e, active, seen)),
+            born=hit & reborn,
+        )
+        return new, event

@@ -1,0 +1,108 @@
+r"""Links: which slots make one cluster, and which cluster keeps which name.
+
+Slots are linked in pairs; what hangs together is a component, numbered by its lowest slot. Links are held as bits: bit e
+of word c says that slots c and e are linked, so that a whole row is followed at once.
+"""
+
+from __future__ import annotations
+
+from icvi_jax.kernels.arrays import namespace, slots
+
+MOST = 31
+"""Slots whose links fit into the bits of one word, its sign left out."""
+
+
+def bits(like):
+    """The word of each slot alone, 1, 2, 4, …: (k, 1, …), to broadcast against `like` (k, *streams)."""
+    xp = namespace(like)
+    words = xp.asarray([1 << c for c in range(like.shape[0])], dtype=xp.int32)
+    return xp.reshape(words, (like.shape[0],) + (1,) * (like.ndim - 1))
+
+
+def packed(matrix):
+    """The words (k, *streams) of a symmetric boolean matrix (k, k, *streams)."""
+    xp = namespace(matrix)
+    each = (xp.astype(matrix[:, e, ...], xp.int32) * (1 << e) for e in range(matrix.shape[0]))
+    return sum(each, start=xp.zeros_like(matrix[:, 0, ...], dtype=xp.int32))
+
+
+def without(words, gone):
+    """The words with all links of the slots `gone` (k, *streams) cut."""
+    xp = namespace(words)
+    zero = xp.zeros_like(words)
+    word = xp.sum(xp.where(gone, bits(words) + zero, zero), axis=0, dtype=xp.int32)
+    return xp.where(gone, zero, words & ~word)
+
+
+def components(words):
+    """The lowest slot (k, *streams) that each slot hangs together with, itself included.
+
+    Everything that can be reached through slots 0 … e is known after turn e (Warshall).
+    """
+    xp = namespace(words)
+    reached = words | bits(words)
+    for e in range(words.shape[0]):
+        through = (reached & (1 << e)) != 0
+        reached = xp.where(through, reached | reached[e, ...], reached)
+    home = xp.zeros_like(words)
+    for e in range(words.shape[0] - 1, -1, -1):
+        home = xp.where((reached & (1 << e)) != 0, xp.full_like(words, e), home)
+    return home
+
+
+def adopted(home, weak, strong, distance, close):
+    """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own.
+
+    Parameters
+    ----------
+    home : (k, *streams), components of the strong slots.
+    weak, strong : (k, *streams), boolean.
+    distance, close : (k, k, *streams), distances of slots, and whether two are close enough.
+    """
+    xp = namespace(home)
+    own = slots(home, home.shape[0]) + xp.zeros_like(home)
+    nearest, found = xp.full_like(distance[:, 0, ...], xp.inf), own
+    for e in range(home.shape[0]):
+        nearer = strong[e, ...] & (distance[:, e, ...] < nearest)
+        nearest = xp.where(nearer, distance[:, e, ...], nearest)
+        found = xp.where(nearer, xp.where(close[:, e, ...], home[e, ...] + xp.zeros_like(own), own), found)
+    return xp.where(weak, found, home)
+
+
+def named(home, mass, names, active, fresh):
+    """Names that last: a component claims the name of its heaviest slot; of several claimants the heaviest keeps it.
+
+    Parameters
+    ----------
+    home : (k, *streams), the component of each slot.
+    mass, names, active : (k, *streams), of the slots.
+    fresh : (*streams), the next new name: the others get it and those that follow, in the order of their numbers.
+
+    Returns
+    -------
+    names (k, *streams), the next new name, and how many components there are (*streams).
+    """
+    xp, k = namespace(home), home.shape[0]
+    zero = xp.zeros_like(mass)
+    total, heaviest = zero, zero
+    claim = xp.zeros_like(names) - 2 - slots(names, k)  # a claim of its own where there is no component
+    for c in range(k):
+        member = active[c, ...] & (home[c, ...] == slots(home, k))
+        heavier = member & (mass[c, ...] > heaviest)
+        heaviest = xp.where(heavier, mass[c, ...] + zero, heaviest)
+        claim = xp.where(heavier, names[c, ...] + xp.zeros_like(claim), claim)
+        total = xp.where(member, total + mass[c, ...], total)
+    beaten = [xp.zeros_like(active[0, ...])] * k
+    for g in range(k):
+        for h in range(g + 1, k):
+            same = claim[g, ...] == claim[h, ...]
+            heavier = total[h, ...] > total[g, ...]
+            beaten[g] = beaten[g] | (same & heavier)
+            beaten[h] = beaten[h] | (same & ~heavier)
+    kept = xp.zeros_like(names)
+    for g in range(k):
+        name = xp.where(beaten[g], fresh, claim[g, ...])
+        fresh = fresh + xp.astype(beaten[g], fresh.dtype)
+        kept = xp.where(home == g, name + kept * 0, kept)
+    number = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
+    return xp.where(active, kept, names), fresh, number

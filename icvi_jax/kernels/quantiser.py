@@ -1,0 +1,78 @@
+"""What a quantiser that merges and splits does to its slots: centres v, masses n and mean squared radii q."""
+
+from __future__ import annotations
+
+import math
+
+from icvi_jax.kernels import links
+from icvi_jax.kernels.arrays import count, larger, namespace, squares
+from icvi_jax.kernels.pairs import Pairs
+from icvi_jax.kernels.ward import pointed
+
+
+def absorbed(slots, e, d, hit, least):
+    """The slot `hit` takes in a sample off by `e` (k, p, *streams), at a squared distance d; it moves by `least` or more."""
+    xp = namespace(e)
+    v, n, q = slots
+    n = n + xp.astype(hit, n.dtype)
+    g = larger(1 / xp.where(n > 0, n, xp.ones_like(n)), least)
+    g = xp.where(hit, g, xp.zeros_like(g))
+    return v + g[:, None, ...] * e, n, (1 - g) * (q + g * d)
+
+
+def merged(slots, merge):
+    """The slot `merge.into` has what it and the slot `merge.gone` had."""
+    xp = namespace(slots[0])
+    (va, na, qa), (vb, nb, qb) = (tuple(pointed(a, mask) for a in slots) for mask in merge)
+    m = xp.where(na > 0, na + nb, xp.ones_like(na))
+    v = (na * va + nb * vb) / m
+    q = (na * qa + nb * qb) / m + na * nb * squares(va - vb) / (m * m)
+    old_v, old_n, old_q = slots
+    return (
+        xp.where(merge.into[:, None, ...], v, old_v),
+        xp.where(merge.into, m, old_n),
+        xp.where(merge.into, q, old_q),
+    )
+
+
+def placed(slots, x, new, split):
+    """The slot `new` begins at the sample: with half of the slot `split`, or of mass 1 and without radius."""
+    xp = namespace(x)
+    v, n, q = slots
+    half = xp.where(split, xp.full_like(n, 0.5), xp.ones_like(n))
+    n, q = half * n, half * q
+    mass = pointed(n, split)  # 0 where none was split
+    return (
+        xp.where(new[:, None, ...], x, v),
+        xp.where(new, larger(mass, xp.ones_like(mass)), n),
+        xp.where(new, pointed(q, split), q),
+    )
+
+
+def grouped(slots, active, spread, linked):
+    """Links, as words of bits, and the component (k, *streams) each slot belongs to.
+
+    Slots with a fifth of the mean mass or more are linked when their radii nearly touch, and stay so until they are a
+    fifth further apart. The others go with the nearest of these, if it is near enough.
+    """
+    xp = namespace(slots[0])
+    v, n, q = slots
+    near = max(1.25, 1.04 * math.sqrt(3 / v.shape[1]))
+    wide = 1.2 * near
+    number = xp.astype(count(active), n.dtype)
+    strong = active & (n >= 0.2 * xp.sum(n, axis=0) / larger(number, xp.ones_like(number)))
+    r = xp.sqrt(larger(q, spread / 4))
+
+    pairs = Pairs(active)
+    D = pairs.distances(v)
+    reach = pairs.each(lambda a, b: (a + b) * (a + b), r)
+    own = links.bits(linked) + xp.zeros_like(linked)
+    old = pairs.each(lambda row, _a, _b, bit: (row & bit) != 0, linked, own)
+    both = pairs.each(lambda a, b: a & b, strong)
+    close = [d <= wide * wide * s for d, s in zip(D, reach)]
+    joined = [
+        ok & ((d <= near * near * s) | (was & c)) for ok, d, s, was, c in zip(both, D, reach, old, close)
+    ]
+    linked = links.packed(pairs.matrix(joined, False))
+    home = links.components(linked)
+    return linked, links.adopted(home, active & ~strong, strong, pairs.matrix(D, 0.0), pairs.matrix(close, False))

@@ -1,0 +1,23 @@
+"""Seeding: the first samples of a stream become centres, the later ones go to the nearest."""
+
+from __future__ import annotations
+
+from icvi_jax.kernels.arrays import first_equal, namespace
+
+
+def seat(d, active, seen, distinct):
+    """The slot (*streams) a sample goes to: the first free one while there is one, then the nearest; k if not `seen`.
+
+    Parameters
+    ----------
+    d : (k, *streams), squared distances from the centres.
+    active : (k, *streams), slots in use; they fill in order.
+    seen : (*streams), False where the sample is missing.
+    distinct : a sample that equals a centre goes there instead of to a free slot.
+    """
+    xp = namespace(d)
+    if distinct:
+        d = xp.where(d == 0, xp.full_like(d, -2.0), d)
+    d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
+    nearest = xp.min(d, axis=0)
+    return first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))
