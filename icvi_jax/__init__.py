@@ -1,8 +1,8 @@
 """Live validation of stream clustering: incremental cluster validity indices for one stream or a fleet, on JAX."""
 
-from icvi_jax import evaluation, indices, streams
+from icvi_jax import clusterers, evaluation, indices, streams
 from icvi_jax.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
-from icvi_jax.clusterers import OnlineEllipsoidal, SequentialKMeans
+from icvi_jax.clusterers import FuzzyCMeans, MergeSplit, OnlineEllipsoidal, RebirthKMeans, SequentialKMeans
 from icvi_jax.drive.devices import use_all_cores
 from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.live import Live

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor, there
 from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import advance, cast, library, namespace, usable
+from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
 from icvi_jax.spec import derived, is_number, number, settle, spec
 from icvi_jax.statistics import Count, Stats, Step, closure, pick
@@ -201,13 +202,6 @@ class Panel:
         xp = namespace(prototypes.centers)
         rows = [self.seen_by(prototypes.centers[i, ...]) for i in range(prototypes.centers.shape[0])]
         return prototypes._replace(centers=xp.stack(rows))
-
-
-def weights(u, m):
-    """u^m, with finite gradients at u = 0."""
-    xp = namespace(u)
-    some = u > 0
-    return xp.where(some, xp.where(some, u, xp.ones_like(u)) ** m, xp.zeros_like(u))
 
 
 def layout(xp, dtype, streams):

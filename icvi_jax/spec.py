@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TypeVar, dataclass_transform
 
 import jax
@@ -77,10 +78,17 @@ def number(owner: str, field: str, value: float, ok: bool, wanted: str) -> None:
         raise ValueError(f"{owner}({field}={value!r}): needs {wanted}")
 
 
-def above(owner: str, field: str, value: float, least: float) -> None:
-    """Complain unless a plain number is above `least`; infinity is."""
+def above(owner: str, field: str, value: float, least: float, below: float = math.inf) -> None:
+    """Complain unless a plain number is above `least`, and below or at `below`; tracers pass."""
     if is_number(value):
-        number(owner, field, value, value > least, f"a number above {least}")
+        end = "" if below == math.inf else f", at most {below}"
+        number(owner, field, value, least < value <= below, f"a number above {least}{end}")
+
+
+def finite(owner: str, field: str, value: float, least: float) -> None:
+    """Complain unless a plain number is above `least` and finite; tracers pass."""
+    if is_number(value):
+        number(owner, field, value, least < value < math.inf, f"a finite number above {least}")
 
 
 def is_number(value: object) -> bool:

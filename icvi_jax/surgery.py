@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from icvi_jax.anchor import about
 from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, namespace, slots, usable
-from icvi_jax.panel import Panel, PanelState, weights
+from icvi_jax.kernels.moments import weights
+from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import whole
 from icvi_jax.statistics import Step, pick
 from icvi_jax.types import Array, Merge, Prototypes

@@ -25,7 +25,10 @@ CLUSTERERS = (
     icvi.SequentialKMeans(k=3),
     icvi.SequentialKMeans(k=3, seeding="distinct", warmup="paper"),
     icvi.OnlineEllipsoidal(capacity=4),
-    icvi.OnlineEllipsoidal(capacity=4, trigger="window", seed="buffer", warmup="paper"),
+    icvi.OnlineEllipsoidal(capacity=4, trigger="window", seed="buffer", warmup="paper", memory=20.0),
+    icvi.RebirthKMeans(k=3, memory=10.0, mass_memory=20.0),
+    icvi.FuzzyCMeans(k=3),
+    icvi.MergeSplit(slots=4, mass_memory=20.0),
 )
 MONITORS = tuple(
     getattr(icvi, name)() for name in dir(icvi)

@@ -9,16 +9,22 @@ from icvi_jax.kernels import ellipsoid
 from icvi_jax.kernels.arrays import cast, count, namespace, position, slots, smallest, squares
 from icvi_jax.kernels.moments import share, weights
 from icvi_jax.kernels.seeding import seat
-from icvi_jax.spec import is_number, number, spec, static, whole
+from icvi_jax.spec import above, finite, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
 class FuzzyState(NamedTuple):
-    """Centres (k, p, *streams), faded weights of their members and slots in use (k, *streams), and whether evaluation
-    has begun (*streams).
+    """All that fuzzy c-means remembers.
+
+    Attributes
+    ----------
+    centers, seeds : (k, p, *streams), the centres, and the samples that they were at first.
+    mass, active : (k, *streams), the faded weights of the members, and the slots in use.
+    ready : (*streams), whether all slots had a centre before the last sample.
     """
 
     centers: Array
+    seeds: Array
     mass: Array
     active: Array
     ready: Array
@@ -52,11 +58,8 @@ class FuzzyCMeans(Clusterer):
 
     def __post_init__(self):
         whole("FuzzyCMeans", "k", self.k)
-        if is_number(self.forgetting):
-            number("FuzzyCMeans", "forgetting", self.forgetting, 0 < self.forgetting <= 1, "a number in (0, 1]")
-        if is_number(self.fuzzifier):
-            ok = 1 < self.fuzzifier < float("inf")
-            number("FuzzyCMeans", "fuzzifier", self.fuzzifier, ok, "a number above 1")
+        above("FuzzyCMeans", "forgetting", self.forgetting, 0, 1)
+        finite("FuzzyCMeans", "fuzzifier", self.fuzzifier, 1)
 
     @property
     def slots(self):
@@ -66,8 +69,10 @@ class FuzzyCMeans(Clusterer):
         return self.k
 
     def init(self, features, streams, xp, dtype):
+        zero = xp.zeros((self.k, features, *streams), dtype=dtype)
         return FuzzyState(
-            xp.zeros((self.k, features, *streams), dtype=dtype),
+            zero,
+            zero,
             xp.zeros((self.k, *streams), dtype=dtype),
             xp.zeros((self.k, *streams), dtype=xp.bool),
             xp.zeros(streams, dtype=xp.bool),
@@ -75,11 +80,12 @@ class FuzzyCMeans(Clusterer):
 
     def step(self, state, x, seen):
         xp = namespace(x)
-        v, N, active, ready = state
+        v, seeds, N, active, ready = state
         m = cast(self.fuzzifier, x)
         e = x - v
         d = squares(e, 1)
-        seed = (slots(d, self.k) == seat(d, active, seen, distinct=True)) & ~active
+        # Every step moves every centre, so a repeat is known by the sample, not by the centre that it became.
+        seed = (slots(d, self.k) == seat(squares(x - seeds, 1), active, seen, distinct=True)) & ~active
         moves = seen & ~xp.any(seed, axis=0)
 
         largest = xp.max(xp.where(active, d, xp.zeros_like(d)), axis=0)
@@ -91,6 +97,7 @@ class FuzzyCMeans(Clusterer):
         mass, rate = share(N, fade, w)
         new = FuzzyState(
             xp.where(seed[:, None, ...], x, v + rate[:, None, ...] * e),
+            xp.where(seed[:, None, ...], x, seeds),
             xp.where(seed, xp.ones_like(mass), mass),
             active | seed,
             xp.where(seen, active[-1, ...], ready),  # slots fill in order

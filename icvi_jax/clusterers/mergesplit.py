@@ -1,4 +1,4 @@
-"""A quantiser that merges and splits its slots, with links from slots to clusters: k is found and follows the stream."""
+"""A quantiser that merges and splits its slots, with links from slots to clusters: k is found and follows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import links, quantiser
-from icvi_jax.kernels.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest, squares
+from icvi_jax.kernels.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest
+from icvi_jax.kernels.arrays import squares as sum_of_squares
 from icvi_jax.kernels.ward import cheapest, pointed
-from icvi_jax.spec import above, is_number, number, spec, static, whole
+from icvi_jax.spec import above, finite, number, spec, static, whole
 from icvi_jax.types import Array, Event, Merge, Prototypes, Shown
 
 
@@ -73,9 +74,8 @@ class MergeSplit(Clusterer):
         number("MergeSplit", "slots", self.slots, self.slots <= links.MOST, fits)
         above("MergeSplit", "memory", self.memory, 1)
         above("MergeSplit", "mass_memory", self.mass_memory, 1)
-        for field, value in (("far", self.far), ("gain", self.gain)):
-            if is_number(value):
-                number("MergeSplit", field, value, 0 < value < float("inf"), "a positive number")
+        finite("MergeSplit", "far", self.far, 0)
+        finite("MergeSplit", "gain", self.gain, 0)
 
     def init(self, features, streams, xp, dtype):
         K = self.slots
@@ -98,7 +98,7 @@ class MergeSplit(Clusterer):
         once = 1 / cast(self.mass_memory, x)
         n = xp.where(active & seen, larger((1 - once) * state.mass, cast(1e-12, x)), state.mass)
         e = x - v
-        d = squares(e, 1)
+        d = sum_of_squares(e, 1)
         d = xp.where(active, d, xp.full_like(d, far(d.dtype, xp)))
         hit = active & seen & smallest(d)
         some, full = active[0, ...], active[-1, ...]  # slots fill in order

@@ -8,7 +8,7 @@ from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import ellipsoid, tracker
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
-from icvi_jax.spec import above, is_number, number, one_of, spec, static, whole
+from icvi_jax.spec import above, finite, is_number, number, one_of, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -64,7 +64,7 @@ class OnlineEllipsoidal(Clusterer):
     .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T)).
 
     The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged
-    or deleted, and forget their members only with a finite `memory`. This is a reconstruction: the paper describes the method without giving all of it.
+    or deleted. This is a reconstruction: the paper describes the method without giving all of it.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class OnlineEllipsoidal(Clusterer):
     c : how many standard deviations of the wider of the two a new cluster must be apart.
     trigger : "consecutive": p + 1 anomalies in a row. "window": p + 1 among the last `stabilization` samples.
     seed : what a new cluster is made of. "tracker": the tracker. "buffer": the last p + 1 samples.
-    memory : weight of members that a cluster remembers, above p + 1; infinity never forgets.
+    memory : weight of members that a cluster remembers, above p + 1; infinity, the default, forgets none.
     warmup : "exact" sends the first p + 1 samples through the statistics as members of slot 0; "paper" starts
         evaluation with zero dispersion and a mass of p + 1.
 
@@ -119,12 +119,9 @@ class OnlineEllipsoidal(Clusterer):
         if is_number(self.stabilization):
             whole(me, "stabilization", self.stabilization)
         if is_number(self.forgetting):
-            wanted = "a number between 0 and 1; at 1 the tracker would never move"
-            number(me, "forgetting", self.forgetting, 0 < self.forgetting < 1, wanted)
-        if is_number(self.fuzzifier):
-            number(me, "fuzzifier", self.fuzzifier, 1 < self.fuzzifier < float("inf"), "a number above 1")
-        if is_number(self.c):
-            number(me, "c", self.c, 0 < self.c < float("inf"), "a positive number")
+            number(me, "forgetting", self.forgetting, 0 < self.forgetting < 1, "a number between 0 and 1, not 1 itself")
+        finite(me, "fuzzifier", self.fuzzifier, 1)
+        finite(me, "c", self.c, 0)
         above(me, "memory", self.memory, 1)
         one_of(me, "trigger", self.trigger, ("consecutive", "window"))
         one_of(me, "seed", self.seed, ("tracker", "buffer"))
@@ -224,10 +221,7 @@ class OnlineEllipsoidal(Clusterer):
         return new, event
 
     def _seed(self, mean, cov, recent, first, found):
-        """Centre (p, *streams) and factors of a new cluster, and the tracker's covariance.
-
-        When the first cluster is found, it and the tracker are the p + 1 samples, with a ridge.
-        """
+        """Centre (p, *streams) and factors of a new cluster, and the tracker's covariance; at first with a ridge."""
         xp, lam = namespace(mean), cast(self.forgetting, mean)
         extra = ellipsoid.ridge(cov)
         if self.seed == "tracker":

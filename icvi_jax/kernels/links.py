@@ -1,7 +1,7 @@
 r"""Links: which slots make one cluster, and which cluster keeps which name.
 
-Slots are linked in pairs; what hangs together is a component, numbered by its lowest slot. Links are held as bits: bit e
-of word c says that slots c and e are linked, so that a whole row is followed at once.
+Slots are linked in pairs; what hangs together is a component, numbered by its lowest slot. Links are held as bits: bit
+e of word c says that slots c and e are linked, so that a whole row is followed at once.
 """
 
 from __future__ import annotations

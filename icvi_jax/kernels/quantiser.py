@@ -11,7 +11,9 @@ from icvi_jax.kernels.ward import pointed
 
 
 def absorbed(slots, e, d, hit, least):
-    """The slot `hit` takes in a sample off by `e` (k, p, *streams), at a squared distance d; it moves by `least` or more."""
+    """The slot `hit` takes in a sample off by `e` (k, p, *streams), at the squared distance d; it moves by 1/n, and by
+    `least` at least.
+    """
     xp = namespace(e)
     v, n, q = slots
     n = n + xp.astype(hit, n.dtype)

@@ -1,4 +1,4 @@
-r"""Ward's cost of merging two clusters: by how much it would raise the sum of squares.      n_c n_e / (n_c + n_e) D_ce"""
+"""Ward's cost: by how much merging two clusters would raise the sum of squares.      n_c n_e / (n_c + n_e) D_ce"""
 
 from __future__ import annotations
 

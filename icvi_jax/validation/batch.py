@@ -6,7 +6,8 @@ import array_api_compat
 import numpy as np
 
 from icvi_jax.kernels.arrays import cast, library, namespace
-from icvi_jax.panel import Panel, weights
+from icvi_jax.kernels.moments import weights
+from icvi_jax.panel import Panel
 from icvi_jax.statistics import Recording
 from icvi_jax.types import Array, Prototypes
 from icvi_jax.validation.validate import recorded
