@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from installed import installed
 
 import icvi_jax as icvi
 from icvi_jax.kernels import cholesky
@@ -54,7 +55,7 @@ def recordings(draw):
 
 def along(panel, X, U, V, A, b="numpy"):
     """The values after the last sample, by steps."""
-    b = backend(b)
+    b = installed(b)
     state = panel.init(U.shape[1], X.shape[1], xp=b.xp, dtype=b.dtype)
     for x, u, v, a in zip(X, U, V, A):
         state, values = panel.step(state, b.array(x), b.array(u), b.array(v), b.array(a))
@@ -178,7 +179,7 @@ def test_logdet_of_the_largest_and_smallest_matrices(p, dtype):
 @pytest.mark.parametrize("p", [1, 3, 6, 30])
 @pytest.mark.parametrize("lib", ["numpy", "strict", "torch", "jax64"])
 def test_logdet_and_mahalanobis(p, lib):
-    b = backend(lib)
+    b = installed(lib)
     rng = np.random.default_rng(p)
     A = rng.normal(size=(3, p, p))
     S, d = A @ A.swapaxes(1, 2) + np.eye(p), rng.normal(size=(3, p))

@@ -1,6 +1,7 @@
 """Every part that the project exports obeys the laws, on every backend."""
 
 import pytest
+from installed import installed
 
 import icvi_jax as icvi
 from icvi_jax.monitors import Monitor
@@ -11,7 +12,6 @@ from icvi_jax.testing import (
     INDEX_LAWS,
     MONITOR_LAWS,
     STATISTIC_LAWS,
-    backend,
     check_index,
 )  # fmt: skip
 from icvi_jax.testing.indices import shared_equals_separate
@@ -38,10 +38,7 @@ MONITORS = tuple(
 
 @pytest.fixture(params=BACKENDS)
 def lib(request):
-    try:
-        return backend(request.param)
-    except ImportError as missing:
-        pytest.skip(f"{missing.name} is not installed")
+    return installed(request.param)
 
 
 @pytest.mark.parametrize("law", INDEX_LAWS, ids=lambda law: law.__name__)

@@ -3,17 +3,15 @@
 import jax
 import numpy as np
 import pytest
+from installed import installed
 
 import icvi_jax as icvi
-from icvi_jax.testing import BACKENDS, backend
+from icvi_jax.testing import BACKENDS
 
 
 @pytest.fixture(params=BACKENDS)
 def lib(request):
-    try:
-        return backend(request.param)
-    except ImportError as missing:
-        pytest.skip(f"{missing.name} is not installed")
+    return installed(request.param)
 
 
 def pipeline(**kwargs):
