@@ -7,6 +7,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from icvi_jax.text import one_line, say
+
 USAGE_ERROR, INTERRUPTED = 2, 130
 
 
@@ -41,21 +43,9 @@ def _extra(module: str | None) -> str:
     return {"paho": "mqtt", "prometheus_client": "prometheus"}.get((module or "").partition(".")[0], "cli")
 
 
-def one_line(text: str) -> str:
-    """Make text of any origin safe for one line of a terminal: control characters are shown, not obeyed.
-
-    Examples
-    --------
-    >>> one_line("a\\nb\\x1b[31m")
-    'a b\\\\x1b[31m'
-    """
-    flat = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
-
-
 def _say(text: str) -> int:
     """Print one line on standard error and give the exit code."""
-    print(f"icvi: {one_line(text)[:600]}", file=sys.stderr)
+    say(text)
     return USAGE_ERROR
 
 

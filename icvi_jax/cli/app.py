@@ -115,6 +115,7 @@ def watch(
     columns: Annotated[tuple[str, ...], InData] = (),
     time: Annotated[str, InData] = "",
     node: Annotated[str, InData] = "node",
+    keep_old: Annotated[bool, InData] = False,
     checkpoint: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     prometheus: Annotated[int | None, Parameter(group=OUTPUT, metavar="PORT")] = None,
     prometheus_address: Annotated[str, Parameter(group=OUTPUT)] = "127.0.0.1",
@@ -136,6 +137,9 @@ def watch(
         Key of the time; found by its name if not given.
     node
         Key that names the node; samples without it are of one node.
+    keep_old
+        Count a sample although its time is not later than that of the last one of its node; otherwise it is passed
+        over, so that a file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given.
     checkpoint
         Folder in which to keep what was learned: a restart goes on from there and loses nothing.
     prometheus
@@ -145,11 +149,12 @@ def watch(
     worst
         How many of the worst nodes have a metric of their own.
     """
-    from icvi_jax.cli.feed import Reader
     from icvi_jax.cli.watch import watch_command
+    from icvi_jax.watch.lines import Reader
+    from icvi_jax.watch.service import Service
 
-    reader = Reader(columns, time, node)
-    return watch_command(reader, mqtt, checkpoint, prometheus, prometheus_address, worst, model)
+    service = Service(mqtt, prometheus, prometheus_address, worst)
+    return watch_command(Reader(columns, time, node), checkpoint, keep_old, service, model)
 
 
 @app.command

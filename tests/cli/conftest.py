@@ -1,7 +1,6 @@
 """What tests of the command share; compiled programs go to a folder of their own, not to the user's cache."""
 
 import pytest
-from watching import alarms, samples, watched
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -10,12 +9,3 @@ def programs_elsewhere(tmp_path_factory):
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
-
-
-@pytest.fixture(scope="session")
-def expected():
-    """The alarms of the whole feed, taken in at once."""
-    watcher, out = watched(samples())
-    found = alarms(out.getvalue())
-    assert found and {alarm["node"] for alarm in found} == {"a"} and found[0]["alarm"] == "spike"
-    return found

@@ -7,33 +7,35 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from icvi_jax.cli.watcher import Watcher
+from icvi_jax.watch.fleet import Watch
 
 
 class Metrics:
-    """What a scrape sees, read off the watcher at that moment.
+    """What a scrape sees, read off the watch at that moment.
 
     Parameters
     ----------
-    watcher
+    watch
         The live fleet.
     worst
         How many of the worst nodes have a line of their own.
     """
 
-    def __init__(self, watcher: Watcher, worst: int):
-        self.watcher, self.worst = watcher, worst
+    def __init__(self, watch: Watch, worst: int):
+        self.watch, self.worst = watch, worst
 
     def collect(self) -> Iterator[object]:
         """Make the metrics; called by the client library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        watcher = self.watcher
-        names, score, standing = list(watcher.rows), watcher.score, watcher.standing
+        watch, shard = self.watch, self.watch.shard
+        names = list(shard.rows) if shard else []
+        score, standing = (shard.score, shard.standing) if shard else (np.zeros(0), np.zeros(0, bool))
         yield GaugeMetricFamily("icvi_nodes", "Nodes heard so far", len(names))
-        yield CounterMetricFamily("icvi_samples", "Samples taken in", watcher.samples)
-        yield CounterMetricFamily("icvi_alarms", "Alarms raised", watcher.alarms)
-        yield CounterMetricFamily("icvi_bad_lines", "Lines that were no sample", watcher.bad)
+        yield CounterMetricFamily("icvi_samples", "Samples taken in", watch.samples)
+        yield CounterMetricFamily("icvi_alarms", "Alarms raised", watch.alarms)
+        yield CounterMetricFamily("icvi_bad_lines", "Lines that were no sample", watch.bad)
+        yield CounterMetricFamily("icvi_old_samples", "Samples passed over: not later than the last", watch.old)
         yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
         levels = GaugeMetricFamily("icvi_score", "Distress score over all nodes", labels=["quantile"])
         for quantile in (0.5, 0.9, 0.99, 1.0):
@@ -47,7 +49,7 @@ class Metrics:
 
 
 @contextmanager
-def serving(watcher: Watcher, port: int | None, address: str, worst: int) -> Iterator[int | None]:
+def serving(watch: Watch, port: int | None, address: str, worst: int) -> Iterator[int | None]:
     """Serve metrics while the block runs, and give the port; nothing where `port` is None."""
     if port is None:
         yield None
@@ -55,7 +57,7 @@ def serving(watcher: Watcher, port: int | None, address: str, worst: int) -> Ite
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Metrics(watcher, worst))
+    registry.register(Metrics(watch, worst))
     try:
         server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:

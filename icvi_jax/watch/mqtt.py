@@ -5,26 +5,68 @@ from __future__ import annotations
 import hashlib
 import os
 import queue
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
+
+from icvi_jax.text import say
+from icvi_jax.watch.store import Store
 
 WAIT = 0.5
 
 
-def ticket_of(message: object) -> str:
-    """What a message is known by when the broker sends it again: its identifier there, and a digest of it."""
-    digest = hashlib.blake2b(message.payload, key=message.topic.encode()[:64], digest_size=8).hexdigest()
-    return f"{message.mid}:{digest}"
+class Message(Protocol):
+    """What paho hands over."""
+
+    topic: str
+    payload: bytes
+    mid: int
+    qos: int
+    dup: bool
+    retain: bool
+
+
+class News(NamedTuple):
+    """Messages that were not taken in before, their tickets, and the digest of the last one of each topic."""
+
+    messages: list[Message]
+    tickets: list[str]
+    topics: dict[str, str]
+
+
+def news(messages: Sequence[Message], store: Store) -> News:
+    """The messages without those that were taken in before.
+
+    A message that the broker sends again, since it did not hear that it is safe, is known by its ticket: its identifier
+    there and a digest of it. A retained one, which every new subscription gets, is the last that came from its topic.
+    """
+    found = News([], [], {})
+    for message in messages:
+        digest = hashlib.blake2b(message.payload, digest_size=8).hexdigest()
+        ticket = f"{message.mid}:{digest}:{message.topic}"
+        if message.dup and (ticket in found.tickets or store.knows(ticket)):
+            continue
+        if message.retain and found.topics.get(message.topic, store.topics.get(message.topic)) == digest:
+            continue
+        found.messages.append(message)
+        found.topics[message.topic] = digest
+        if message.qos:
+            found.tickets.append(ticket)
+    return found
+
+
+def lines_in(messages: Sequence[Message]) -> list[tuple[bytes, str]]:
+    """The lines of messages; a line without a node is of the node its topic names."""
+    return [(line, message.topic) for message in messages for line in message.payload.split(b"\n")]
 
 
 class Subscription:
     """Messages of a topic, in the order in which they come.
 
     With a `folder` the broker keeps messages for us while we are away (a persistent session, quality of service 1), and
-    a message is acknowledged only when the journal has it. What was not yet acknowledged comes again, marked as such,
-    after a break of the connection or a restart: see `ticket_of`.
+    a message is acknowledged only when it is noted. What was not yet acknowledged comes again, marked as such, after a
+    break of the connection or a restart: see `news`.
 
     Parameters
     ----------
@@ -46,9 +88,9 @@ class Subscription:
         except ValueError:
             port = -1
         if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1:
-            raise ValueError(f"--mqtt {host}: wants a host, host:port or mqtts://host:port")
+            raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
         secure = place.scheme == "mqtts"
-        self.messages: queue.Queue = queue.Queue(maxsize=100_000)
+        self.messages: queue.Queue[Message] = queue.Queue(maxsize=100_000)
         self.topic, self.shown = topic, f"{place.hostname}:{port or (8883 if secure else 1883)}"
         name = "icvi-" + hashlib.sha256(f"{folder.resolve()} {topic}".encode()).hexdigest()[:16] if folder else ""
         self.client = paho.Client(
@@ -67,7 +109,7 @@ class Subscription:
         self.client.loop_start()
 
     def _say(self, text: str) -> None:
-        print(f"icvi: {self.shown}: {text}", file=sys.stderr, flush=True)
+        say(f"{self.shown}: {text}")
 
     def _connected(self, client: object, _data: object, _flags: object, reason: object, _properties: object) -> None:
         if reason.is_failure:
@@ -76,7 +118,7 @@ class Subscription:
         client.subscribe(self.topic, qos=1)
         self._say(f"listening to {self.topic}")
 
-    def bundles(self) -> Iterator[list]:
+    def bundles(self) -> Iterator[list[Message]]:
         """Give all messages that are there, waiting for the first; never ends by itself."""
         while True:
             try:
@@ -91,7 +133,7 @@ class Subscription:
                     break
             yield found
 
-    def acknowledge(self, messages: list) -> None:
+    def acknowledge(self, messages: Sequence[Message]) -> None:
         """Tell the broker that these are safe."""
         for message in messages:
             self.client.ack(message.mid, message.qos)

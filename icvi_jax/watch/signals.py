@@ -13,7 +13,7 @@ Batch = TypeVar("Batch")
 class Interrupts:
     """Takes over both signals until `close`; asked a second time, the process ends at once, as by a kill."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.asked = self.waiting = False
         self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
 

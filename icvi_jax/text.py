@@ -1,0 +1,25 @@
+"""Text of any origin, made safe for one line of a terminal or a log."""
+
+from __future__ import annotations
+
+import sys
+
+
+def one_line(text: str) -> str:
+    """Make text of any origin safe for one line of a terminal: control characters are shown, not obeyed.
+
+    Examples
+    --------
+    >>> one_line("a\\nb\\x1b[31m")
+    'a b\\\\x1b[31m'
+    """
+    flat = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
+
+
+def say(text: str) -> None:
+    """Print one line on standard error; where nobody reads it any more, that is no reason to stop."""
+    try:
+        print(f"icvi: {one_line(text)[:600]}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,76 @@
+"""Alarms of a live fleet as people and programs read them: one JSON object a line, each with an id."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from icvi_jax.report.result import CODES
+from icvi_jax.types import Reading
+from icvi_jax.watch.sample import Sample
+
+
+class Tick(NamedTuple):
+    """One step of the fleet.
+
+    Attributes
+    ----------
+    samples : at most one a node.
+    rows : row of each of their nodes.
+    numbers : which sample of its node each one is, from 1.
+    reading : of the whole fleet.
+    """
+
+    samples: list[Sample]
+    rows: np.ndarray
+    numbers: np.ndarray
+    reading: Reading
+
+
+def alarms_of(tick: Tick, shard: str) -> Iterator[tuple[str, dict[str, object]]]:
+    """The alarms of a tick, each with an id that only its own repetition has: shard, row, sample, monitor."""
+    for name, alarm in tick.reading.alarms.items():
+        values = tick.reading.values.get(name)
+        for i in np.flatnonzero(alarm.code[tick.rows]):
+            sample, row, number = tick.samples[i], int(tick.rows[i]), int(tick.numbers[i])
+            id = f"{shard}-{row}-{number}-{name}"
+            yield (
+                id,
+                {
+                    "id": id,
+                    "node": sample.node,
+                    "time": sample.time,
+                    "alarm": CODES[int(alarm.code[row])],
+                    "index": name,
+                    "value": None if values is None else plain(values[row]),
+                    "score": plain(alarm.score[row]),
+                    "clusters": int(tick.reading.k[row]),
+                    "sample": number,
+                },
+            )
+
+
+def json_line(record: dict[str, object]) -> str:
+    """A record as a line of JSON that any encoding of Unicode can hold."""
+    line = json.dumps(record, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half a character, from a time nobody can read
+        line = json.dumps(record)
+    return line
+
+
+def plain(number: np.generic | float) -> float | None:
+    """A number that JSON has: six digits, None for what is not finite.
+
+    Examples
+    --------
+    >>> plain(1 / 3), plain(float("inf"))
+    (0.333333, None)
+    """
+    value = float(number)
+    return float(f"{value:.6g}") if math.isfinite(value) else None

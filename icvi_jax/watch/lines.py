@@ -1,0 +1,180 @@
+"""Lines as they come, and what a line means: JSON objects, or CSV under a header."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from icvi_jax.tables.pick import TIME_NAMES
+from icvi_jax.tables.sniff import MISSING
+from icvi_jax.tables.table import LARGEST
+from icvi_jax.watch.sample import Sample, known_as
+
+NODE, LABEL = "node", "label"
+PIECE = 1 << 16
+LONGEST_LINE = 1 << 20
+"""Bytes of the longest line that is read; of a longer one no more is kept than shows that it is too long."""
+
+
+class Form(NamedTuple):
+    """What a feed looks like.
+
+    Attributes
+    ----------
+    features : names of the readings.
+    header : names of all fields of a CSV line; none where lines are JSON.
+    time : name of the time, or empty.
+    """
+
+    features: tuple[str, ...]
+    header: tuple[str, ...]
+    time: str = ""
+
+    @classmethod
+    def of(cls, stored: Sequence[Sequence[str]]) -> Form:
+        """The form that was stored as lists."""
+        features, header, time = stored
+        return cls(tuple(features), tuple(header), str(time))
+
+
+def lines_of(descriptor: int) -> Iterator[list[bytes]]:
+    """Read all complete lines that are there, waiting only when there is none; ends with the input."""
+    rest = b""
+    while piece := os.read(descriptor, PIECE):
+        *whole, rest = (rest + piece).split(b"\n")
+        rest = rest[: LONGEST_LINE + 1]
+        if whole:
+            yield whole
+    if rest.strip():
+        yield [rest]
+
+
+class Reader:
+    """Turns lines into samples; the first line settles the format, the first sample the features.
+
+    Parameters
+    ----------
+    columns : names of the features; empty: all numbers of the first sample but the time.
+    time, node : keys of time and node; an empty `time` is found by its name.
+    """
+
+    def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE):
+        self.features = tuple(columns)
+        self.time, self.node = time, node or NODE
+        self.header: tuple[str, ...] = ()
+        self.json = False
+        self.count = 0
+
+    def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
+        """Understand one line; None for a blank line or a header, ValueError for a bad one."""
+        self.count += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"longer than {LONGEST_LINE:,} bytes")
+        # What is no UTF-8 is kept as it is: two such names must not become one.
+        text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
+        text = text.strip().lstrip("\ufeff")
+        if not text:
+            return None
+        if text.startswith("{") or (self.json and not self.header):
+            self.json = True
+            record = _json(text)
+        else:
+            fields = _fields(text)
+            if not self.header:
+                self._take_header(fields)
+            if fields == self.header:  # also in the middle: whoever writes the lines was started again
+                return None
+            if len(fields) != len(self.header):
+                raise ValueError(f"{len(fields)} fields where the header has {len(self.header)}")
+            record = dict(zip(self.header, fields))
+        return self._sample(record, default_node)
+
+    @property
+    def form(self) -> Form | None:
+        """What is known of the feed, once there was a sample."""
+        return Form(self.features, self.header, self.time) if self.features else None
+
+    def go_on(self, form: Form) -> None:
+        """Go on with a feed that was read before."""
+        self.features, self.header, self.json = form.features, form.header, not form.header
+        self.time = self.time or form.time
+
+    def _take_header(self, names: tuple[str, ...]) -> None:
+        """Take the first CSV line as the names."""
+        absent = next((name for name in self.features if name not in names), None)
+        if absent is not None:
+            raise ValueError(f"neither JSON nor a header with {absent!r}")
+        if any(_number(name) is not None for name in names):
+            raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
+        if len(set(names)) < len(names):
+            raise ValueError("a name appears twice in the header")
+        self.header = names
+
+    def _sample(self, record: dict[str, object], default_node: str) -> Sample:
+        """Pick node, time and readings out of a record."""
+        node = record.get(self.node, default_node)
+        if isinstance(node, (dict, list)) or node is None:
+            raise ValueError(f"{self.node!r} is not a name")
+        time = self.time or next((name for name in record if name.lower() in TIME_NAMES), "")
+        when = record.get(time) if time else None
+        features = self.features or self._first_features(record, time)
+        x = tuple(_reading(name, record) for name in features)
+        self.features, self.time = features, time
+        return Sample(known_as(str(node)), when if isinstance(when, (str, int, float)) else None, x)
+
+    def _first_features(self, record: dict[str, object], time: str) -> tuple[str, ...]:
+        """All numbers of the first sample."""
+        taken = {self.node, time, LABEL}
+        found = tuple(name for name, value in record.items() if name not in taken and _number(value) is not None)
+        if not found:
+            raise ValueError("no number in the first sample")
+        return found
+
+
+def _json(text: str) -> dict[str, object]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({str(error)[:80]})") from None
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(field.strip() for field in next(csv.reader([text])))
+    except (csv.Error, StopIteration) as error:
+        why = "a field is too long" if "limit" in str(error) else "a carriage return or binary data inside"
+        raise ValueError(f"not a line of CSV: {why}") from None
+
+
+def _reading(name: str, record: dict[str, object]) -> float:
+    """The reading of one name; NaN where it is missing or not finite."""
+    if name not in record:
+        raise ValueError(f"no {name!r}")
+    value = record[name]
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        return math.nan
+    number = _number(value)
+    if number is None:
+        raise ValueError(f"{name!r} is {str(value)[:40]!r}, not a number")
+    if not math.isfinite(number):
+        return math.nan
+    if abs(number) > LARGEST:
+        raise ValueError(f"{name!r} is {number:.3g}, too large for a reading")
+    return number
+
+
+def _number(value: object) -> float | None:
+    """A number, also one written as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None

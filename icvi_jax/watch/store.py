@@ -1,0 +1,203 @@
+"""What a watch must not forget between checkpoints, in one SQLite file whose transactions are whole or not at all.
+
+Samples that came together are noted, with the tickets of the messages they came in, before they are computed: from
+then on they count, once, whatever happens. A restart loads the checkpoint and computes what was noted after it. Alarms
+wait here until each of those who pass them on (standard output, a webhook, …) has marked them as out.
+
+Every commit is on the disk (`synchronous=FULL`) before a broker hears that a message is safe.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from icvi_jax.watch.lines import Form
+from icvi_jax.watch.sample import Sample
+
+FILE, LOCK = "watch.db", "watch.lock"
+TICKETS = 4096
+"""So many of the latest tickets are kept: more than a broker sends ahead of the answers."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, samples TEXT);
+CREATE TABLE IF NOT EXISTS tickets (number INTEGER PRIMARY KEY AUTOINCREMENT, ticket TEXT);
+CREATE TABLE IF NOT EXISTS topics (topic TEXT PRIMARY KEY, digest TEXT);
+CREATE TABLE IF NOT EXISTS alarms (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, at INTEGER, line TEXT);
+CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, number INTEGER);
+"""
+
+
+class Batch(NamedTuple):
+    """Samples that came together; so many samples came before them."""
+
+    number: int
+    samples: list[Sample]
+
+
+class Waiting(NamedTuple):
+    """An alarm that is not out yet: its place in the order, and its line of JSON."""
+
+    number: int
+    line: str
+
+
+class Store:
+    """The notes of one folder, which no second process can open; of no folder: in memory, without samples.
+
+    Parameters
+    ----------
+    folder : where the file is kept, or None.
+    sinks : those who pass alarms on; an alarm stays until all of them have marked it.
+
+    Attributes
+    ----------
+    id : a name of this watch that no other has; ids of alarms begin with it.
+    form : of the feed, once known.
+    topics : digest of the last message of each topic.
+    """
+
+    def __init__(self, folder: Path | None = None, sinks: Sequence[str] = ()):
+        self.folder, self.sinks = folder, tuple(sinks)
+        self._guard = threading.RLock()
+        self._lock = self._only_here(folder) if folder else None
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self.close()
+            raise OSError(f"--checkpoint {folder}: {FILE} cannot be used ({error})") from None
+
+    def _open(self) -> None:
+        self._path = self.folder / FILE if self.folder else None
+        self._db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False, timeout=10)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        for statement in TABLES.split(";"):
+            self._db.execute(statement)
+        self._db.execute("INSERT OR IGNORE INTO meta VALUES ('id', ?)", [secrets.token_hex(4)])
+        self._db.executemany("INSERT OR IGNORE INTO marks VALUES (?, 0)", [(sink,) for sink in self.sinks])
+        meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        self.id: str = meta["id"]
+        self.form = Form.of(json.loads(meta["form"])) if "form" in meta else None
+        self._tickets = dict.fromkeys(ticket for (ticket,) in self._db.execute("SELECT ticket FROM tickets"))
+        self.topics: dict[str, str] = dict(self._db.execute("SELECT topic, digest FROM topics"))
+        self._inode = os.stat(self._path).st_ino if self._path else 0
+
+    @staticmethod
+    def _only_here(folder: Path) -> sqlite3.Connection:
+        """Hold a lock on the folder; it goes with the process, however that ends."""
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = sqlite3.connect(folder / LOCK, isolation_level=None, check_same_thread=False, timeout=0)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            lock.close()
+            if "locked" in str(error):
+                raise ValueError(f"--checkpoint {folder}: another watch is using this folder") from None
+            raise OSError(f"--checkpoint {folder}: cannot be locked ({error})") from None
+        return lock
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; an error says what could not be written, and where."""
+        with self._guard:
+            self.check()
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise OSError(f"--checkpoint {self.folder}: cannot write ({error})") from error
+            finally:
+                if self._db.in_transaction:
+                    self._db.rollback()
+
+    def check(self) -> None:
+        """See that the file is still there: one that was removed can be written to, and nobody would ever read it."""
+        try:
+            here = os.stat(self._path).st_ino if self._path else 0
+        except OSError:
+            here = None
+        if here != self._inode:
+            raise OSError(f"--checkpoint {self.folder}: the folder or {FILE} in it has been removed or replaced")
+
+    def knows(self, ticket: str) -> bool:
+        """Whether the message with this ticket was taken in before."""
+        return ticket in self._tickets
+
+    def note(
+        self,
+        number: int,
+        samples: Sequence[Sample],
+        form: Form | None,
+        tickets: Sequence[str] = (),
+        topics: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note samples before they are computed; `number` samples came before them."""
+        with self._transaction() as db:
+            if form != self.form:
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('form', ?)", [json.dumps(form)])
+            if samples and self.folder:
+                db.execute("INSERT INTO journal VALUES (?, ?)", [number, json.dumps(samples)])
+            db.executemany("INSERT INTO tickets (ticket) VALUES (?)", [(ticket,) for ticket in tickets])
+            if tickets:
+                db.execute("DELETE FROM tickets WHERE number <= (SELECT max(number) FROM tickets) - ?", [TICKETS])
+            db.executemany("INSERT OR REPLACE INTO topics VALUES (?, ?)", list((topics or {}).items()))
+        self.form = form
+        self.topics |= topics or {}
+        self._tickets |= dict.fromkeys(tickets)
+        while len(self._tickets) > TICKETS:
+            del self._tickets[next(iter(self._tickets))]
+
+    def after(self, number: int) -> list[Batch]:
+        """The batches noted when `number` samples or more had been computed, in order."""
+        found = self._db.execute("SELECT number, samples FROM journal WHERE number >= ? ORDER BY number", [number])
+        batches = [
+            Batch(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)]) for first, text in found
+        ]
+        if batches and batches[0].number > number:
+            gap = batches[0].number - number
+            raise ValueError(f"--checkpoint {self.folder}: {gap:,} samples are in no checkpoint and not in {FILE}")
+        return batches
+
+    def add(self, at: int, alarms: Sequence[tuple[str, str]]) -> None:
+        """Let alarms (id, line) wait for those who pass them on; one that was added before is not added again."""
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO alarms (id, at, line) VALUES (?, ?, ?)", [(id, at, line) for id, line in alarms]
+            )
+
+    def waiting(self, sink: str, limit: int = 1000) -> list[Waiting]:
+        """The oldest alarms that `sink` has not marked."""
+        with self._guard:
+            found = self._db.execute(
+                "SELECT number, line FROM alarms WHERE number > coalesce((SELECT number FROM marks WHERE sink = ?), 0)"
+                " ORDER BY number LIMIT ?",
+                [sink, limit],
+            )
+            return [Waiting(*row) for row in found]
+
+    def mark(self, sink: str, number: int) -> None:
+        """Note that `sink` has passed on all alarms up to this one."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", [sink, number])
+
+    def forget(self, number: int) -> None:
+        """Forget batches before sample `number`, which a checkpoint has, and the alarms before it that are all out."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM journal WHERE number < ?", [number])
+            out = f"SELECT coalesce(min(number), 0) FROM marks WHERE sink IN ({','.join('?' * len(self.sinks))})"
+            db.execute(f"DELETE FROM alarms WHERE at <= ? AND number <= ({out})", [number, *self.sinks])
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        for connection in (getattr(self, "_db", None), self._lock):
+            if connection is not None:
+                connection.close()

@@ -1,0 +1,84 @@
+"""Lines good and bad: what a reader makes of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from icvi_jax.watch.lines import LONGEST_LINE, Reader, lines_of
+from icvi_jax.watch.sample import Sample, known_as
+
+
+def test_lines_good_and_bad():
+    reader = Reader()
+    assert reader.read('{"node": "a", "time": "2024-01-01", "v": 1, "w": "2.5", "note": "x"}') == Sample(
+        "a", "2024-01-01", (1, 2.5)
+    )
+    assert np.isnan(reader.read('{"v": null, "w": 1}').x[0]) and reader.read("") is None
+    for bad in (
+        '{"v": 1}',
+        '{"v": "x", "w": 1}',
+        '{"v": 1e99, "w": 1}',
+        '{"v": ' + "9" * 5000 + ', "w": 1}',
+        "[1]",
+        "{",
+        "[" * 100_000,
+        "1,2",
+        '{"v": true, "w": 1}',
+        '{"v": [1], "w": {}}',
+        '{"node": ["a"], "v": 1, "w": 1}',
+        "\x00",
+    ):
+        with pytest.raises(ValueError):
+            reader.read(bad)
+    table = Reader(columns=["w"], node="unit")
+    assert table.read("unit,v,w") is None and table.read("n1,1,2") == Sample("n1", None, (2.0,))
+    with pytest.raises(ValueError, match="2 fields where the header has 3"):
+        table.read("n1,1")
+    with pytest.raises(ValueError, match="header"):
+        Reader().read("1,2,3")
+    again = Reader(node="unit")
+    again.go_on(table.form)
+    assert again.read("n1,1,3") == Sample("n1", None, (3.0,)) and again.read("unit,v,w") is None
+    after_garbage = Reader()
+    assert after_garbage.read("garbage") is None and after_garbage.read('{"v": 1}') == Sample("", None, (1.0,))
+
+
+@pytest.mark.parametrize(
+    "bad", [b"a,1\r2", b"a," + b"1" * 200_000, bytes(range(256)).replace(b"\n", b""), b"a,\x00", b"a,\xff", b'a,"1\rx"']
+)
+def test_a_bad_line_of_csv_is_refused_and_the_next_one_read(bad):
+    reader = Reader()
+    assert reader.read(b"node,v") is None and reader.read(b"a,1\r") == Sample("a", None, (1.0,))
+    with pytest.raises(ValueError):
+        reader.read(bad)
+    assert reader.read(b"a,2") == Sample("a", None, (2.0,))
+
+
+def test_names_that_begin_alike_or_are_no_text_stay_apart():
+    reader = Reader()
+    names = ["n" * 250 + "1", "n" * 250 + "2", "n" * 200, "\\ud800"]
+    found = [reader.read(f'{{"node": "{name}", "v": 1}}').node for name in names]
+    found += [reader.read(b'{"node": "' + raw + b'", "v": 1}').node for raw in (b"\xff", b"\xfe", b"\\\\ud800")]
+    assert len(set(found)) == len(found) and all(len(name.encode()) <= 400 for name in found)
+    assert found[2] == "n" * 200 == known_as("n" * 200)
+
+
+def test_a_line_without_an_end_is_not_kept_in_memory():
+    read, write = os.pipe()
+
+    def feed():
+        with open(write, "wb") as out:
+            out.write(b"x" * (3 * LONGEST_LINE) + b"\n{\"v\": 1}\n")
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    found = [line for lines in lines_of(read) for line in lines]
+    thread.join()
+    os.close(read)
+    assert len(found) == 2 and len(found[0]) <= LONGEST_LINE + (1 << 16) + 1 and found[1] == b'{"v": 1}'
+    with pytest.raises(ValueError, match="longer than"):
+        Reader().read(found[0])

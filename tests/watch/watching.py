@@ -1,0 +1,71 @@
+"""What the tests of the watch share: a feed of two nodes, and patience."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+import time
+
+import numpy as np
+
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Model
+from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch.lines import Reader
+
+COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb"]
+PATIENCE = 300  # a machine may be busy
+PIPE = pipeline_of(Model(k=2, index=("xb",)))
+
+
+def samples(count=260, nodes=("a", "b")):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, len(nodes)))
+    x[150:, 0] += 60
+    return [(node, t, float(x[t, n])) for t in range(count) for n, node in enumerate(nodes)]
+
+
+def lines(items):
+    return "".join(json.dumps({"node": node, "time": t, "v": v}) + "\n" for node, t, v in items)
+
+
+def taken(items):
+    """Items as a watch takes them in."""
+    return [(line.encode(), "") for line in lines(items).splitlines()]
+
+
+def alarms(text):
+    """Alarms without what differs from one watch to the next: the beginning of their ids."""
+    found = [json.loads(line) for line in text.splitlines()]
+    return [alarm | {"id": alarm["id"].partition("-")[2]} for alarm in found]
+
+
+def begun(folder=None, **options):
+    watch = Watch(PIPE, Reader(), folder, io.StringIO(), **options)
+    watch.restore()
+    return watch
+
+
+def watched(items, folder=None, **options):
+    watch = begun(folder, **options)
+    watch.take(taken(items))
+    return watch
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def noted(folder):
+    """Samples that the notes of a running watch hold, and how many alarms it marked as printed."""
+    try:
+        with sqlite3.connect(f"file:{folder / 'watch.db'}?mode=ro", uri=True) as db:
+            held = [tuple(s[:2]) for (text,) in db.execute("SELECT samples FROM journal") for s in json.loads(text)]
+            return held, db.execute("SELECT number FROM marks WHERE sink = 'print'").fetchone()[0]
+    except sqlite3.Error:
+        return [], 0
