@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "cli"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 
 def make_table(path: Path) -> None:
@@ -61,8 +62,9 @@ def look(report: Path) -> str:
     """Open a report in the browser."""
     import browser
 
-    if browser.missing():
-        return browser.missing()
+    absent = [name for name in browser.NEEDED[1:] if not shutil.which(name)]
+    if absent:
+        return f"there is no {', no '.join(absent)}"
     with browser.chromium() as driver:
         browser.open_report(driver, report)
         paint = driver.execute_script("return performance.getEntriesByType('paint')[0].startTime")

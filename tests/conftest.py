@@ -1,5 +1,8 @@
 """Shared fixtures: the reference data beside the project, and JAX set up as the tests want it."""
 
+import importlib.util
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,6 +11,24 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))
 SHARED = TESTS.parents[1] / "shared" / "data"
+
+
+def there_is(name):
+    """Whether there is a program or a module of this name; servers are often where only root looks."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin") or importlib.util.find_spec(name)
+
+
+@pytest.fixture(scope="session")
+def require():
+    """Skip the test that calls this with programs and modules of which one is missing; with CI=true it fails there."""
+
+    def check(*needed):
+        absent = [name for name in needed if not there_is(name)]
+        if absent:
+            give_up = pytest.fail if os.environ.get("CI", "").lower() == "true" else pytest.skip
+            give_up(f"needs {', '.join(absent)}, which cannot be found here")
+
+    return check
 
 
 @pytest.fixture(scope="session")

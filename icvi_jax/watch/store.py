@@ -15,7 +15,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,10 +79,12 @@ class Store:
         self._db = sqlite3.connect(self._path or ":memory:", isolation_level=None, check_same_thread=False, timeout=10)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("BEGIN IMMEDIATE")
         for statement in TABLES.split(";"):
             self._db.execute(statement)
         self._db.execute("INSERT OR IGNORE INTO meta VALUES ('id', ?)", [secrets.token_hex(4)])
         self._db.executemany("INSERT OR IGNORE INTO marks VALUES (?, 0)", [(sink,) for sink in self.sinks])
+        self._db.execute("COMMIT")
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
         self.id: str = meta["id"]
         self.form = Form.of(json.loads(meta["form"])) if "form" in meta else None
@@ -117,7 +119,8 @@ class Store:
                 raise OSError(f"--checkpoint {self.folder}: cannot write ({error})") from error
             finally:
                 if self._db.in_transaction:
-                    self._db.rollback()
+                    with suppress(sqlite3.Error):
+                        self._db.rollback()
 
     def check(self) -> None:
         """See that the file is still there: one that was removed can be written to, and nobody would ever read it."""

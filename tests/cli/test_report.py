@@ -8,13 +8,10 @@ import pytest
 
 from icvi_jax.cli import main
 
-pytestmark = pytest.mark.skipif(
-    bool(browser.missing()), reason=f"no browser to look at reports with: {browser.missing()}"
-)
-
 
 @pytest.fixture(scope="module")
-def driver():
+def driver(require):
+    require(*browser.NEEDED)
     with browser.chromium() as started:
         yield started
 

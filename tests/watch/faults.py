@@ -90,8 +90,8 @@ class Broker:
             message.dup, message.sent = message.sent, True
         return out
 
-    def acknowledge(self, message):
-        self.queue.remove(message)
+    def acknowledge(self, messages):
+        self.queue = [message for message in self.queue if message not in messages]
 
 
 class Message:

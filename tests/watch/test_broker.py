@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
 import subprocess
+from types import SimpleNamespace
 
 import pytest
-from watching import COMMAND, PATIENCE, alarms, lines, samples, until
+from watching import COMMAND, PATIENCE, alarms, begun, lines, noted, samples, until
+
+from icvi_jax.watch.mqtt import lines_in, news
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
@@ -41,54 +45,132 @@ class Broker:
         self.process.terminate()
         self.process.wait(PATIENCE)
 
-    def publish(self, items):
+    def publish(self, items, *options, topic="farm/x"):
         text = lines(items)
-        subprocess.run(["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-t", "farm/x", "-q", "1", "-l"],
-                       input=text, text=True, check=True, timeout=PATIENCE)  # fmt: skip
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-t", topic, "-q", "1"]
+        subprocess.run(["mosquitto_pub", *where, *options, "-l"], input=text, text=True, check=True, timeout=PATIENCE)
 
 
-@pytest.mark.skipif(not (MOSQUITTO and shutil.which("mosquitto_pub")), reason="there is no Mosquitto broker")
-def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(tmp_path, expected):
-    pytest.importorskip("paho.mqtt.client")
-    items, broker, kept = samples(), Broker(tmp_path), tmp_path / "kept"
-    log = (tmp_path / "log").open("w+")
-    command = [*COMMAND, "--mqtt", f"127.0.0.1:{broker.port}", "farm/#", "--checkpoint", str(kept)]
-
-    def start():
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-
-    def held(node, t):
-        return any(f'["{node}", {t}, ' in path.read_text() for path in kept.glob("journal-*"))
-
-    def said(text, times=1):
-        return (tmp_path / "log").read_text().count(text) >= times
-
-    watch = start()  # before there is a broker
-    try:
-        until(lambda: said("waiting for it"), "the complaint that there is no broker")
-        broker.start()
-        until(lambda: said("listening"), "the subscription")
-        broker.publish(items[:200])
-        until(lambda: held("b", 99), "the first samples")
+@pytest.fixture
+def broker(tmp_path, require):
+    require("mosquitto", "mosquitto_pub", "paho")
+    broker = Broker(tmp_path)
+    yield broker
+    if broker.process:
         broker.stop()
-        broker.start()
-        until(lambda: said("listening", 2), "the second subscription")
-        broker.publish(items[200:340])
-        until(lambda: held("b", 169), "the samples after the broker came back")
-        watch.send_signal(signal.SIGKILL)
-        before = watch.communicate()[0]
-        broker.publish(items[340:])  # nobody listens: the broker keeps them
-        watch = start()
-        until(lambda: held("b", 259), "the samples the broker kept")
-        watch.send_signal(signal.SIGINT)
-        after = watch.communicate(timeout=PATIENCE)[0]
-        assert watch.returncode == 0
-    finally:
-        watch.kill()
-        broker.stop()
-        log.close()
-    assert "Traceback" not in (tmp_path / "log").read_text()
-    assert said(f"{len(items)} samples of 2 nodes")  # also those the broker did not know to be safe count once
-    found = alarms(before) + alarms(after)
-    keys = {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in found}
-    assert keys == {(alarm["node"], alarm["time"], alarm["alarm"]) for alarm in expected}
+
+
+class Command:
+    """The command on a broker, with a log; it may be started again."""
+
+    def __init__(self, folder, broker):
+        self.kept, self.log = folder / "kept", folder / "log"
+        where = ["--mqtt", f"127.0.0.1:{broker.port}", "farm/#", "--checkpoint", str(self.kept)]
+        self.command = [*COMMAND, *where]
+        self.process = None
+
+    def start(self, out=subprocess.PIPE):
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=log, text=True)
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=PATIENCE)[0]
+
+    def said(self, text, times=1):
+        return self.log.exists() and self.log.read_text().count(text) >= times
+
+    def holds(self, node, t):
+        return (node, t) in noted(self.kept)[0]
+
+
+@pytest.fixture
+def watch(tmp_path, broker):
+    watch = Command(tmp_path, broker)
+    yield watch
+    watch.process.kill()
+    watch.process.communicate()
+    assert "Traceback" not in watch.log.read_text()
+
+
+def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(broker, watch, expected):
+    items = samples()
+    watch.start()  # before there is a broker
+    until(lambda: watch.said("waiting for it"), "the complaint that there is no broker")
+    broker.start()
+    until(lambda: watch.said("listening"), "the subscription")
+    broker.publish(items[:200])
+    until(lambda: watch.holds("b", 99), "the first samples")
+    broker.stop()
+    broker.start()
+    until(lambda: watch.said("listening", 2), "the second subscription")
+    broker.publish(items[200:340])
+    until(lambda: watch.holds("b", 169), "the samples after the broker came back")
+    before = watch.end(signal.SIGKILL)
+    broker.publish(items[340:])  # nobody listens: the broker keeps them
+    watch.start()
+    until(lambda: watch.holds("b", 259), "the samples the broker kept")
+    after = watch.end(signal.SIGINT)
+    assert watch.process.returncode == 0
+    assert watch.said(f"{len(items)} samples of 2 nodes")  # also those the broker did not know to be safe count once
+    assert {alarm["id"] for alarm in alarms(before + after)} == {alarm["id"] for alarm in expected}
+
+
+def test_a_reader_that_goes_away_costs_no_message(broker, watch, expected):
+    items = samples()
+    broker.start()
+    read, write = os.pipe()
+    os.close(read)
+    watch.start(write)
+    os.close(write)
+    until(lambda: watch.said("listening"), "the subscription")
+    broker.publish(items)
+    assert watch.process.wait(PATIENCE) == 0 and watch.said("nobody reads the alarms")
+    watch.start()
+    until(lambda: watch.holds("b", 259), "the rest")
+    after = watch.end(signal.SIGINT)
+    assert watch.said(f"{len(items)} samples of 2 nodes")
+    assert {alarm["id"] for alarm in alarms(after)} == {alarm["id"] for alarm in expected}
+
+
+def test_a_retained_message_counts_once(broker, watch):
+    broker.start()
+    broker.publish([("a", 1, 1.0)], "-r", topic="farm/a")
+    for life in (1, 2):
+        watch.start()
+        until(lambda: watch.said("listening", life), "the subscription")
+        broker.publish([("b", life, 2.0)])
+        until(lambda: watch.holds("b", life), "a sample")
+        watch.end(signal.SIGINT)
+    assert watch.said("2 samples of 2 nodes") and watch.said("3 samples of 2 nodes")
+    assert watch.said(" 0 old samples", 2)
+
+
+def message(mid, payload, dup=False, retain=False, qos=1, topic="farm/x"):
+    return SimpleNamespace(mid=mid, payload=payload, dup=dup, retain=retain, qos=qos, topic=topic)
+
+
+def test_a_message_that_comes_again_counts_once(tmp_path):
+    first = begun(tmp_path)
+    sent = [message(1, b'{"v": 1}'), message(2, b'{"v": 2}'), message(2, b'{"v": 2}', dup=True)]
+    sent += [message(0, b'{"v": 0}', qos=0)] * 2
+    new = news(sent, first.store)
+    assert new.messages == [sent[0], sent[1], sent[3], sent[4]]
+    first.take(lines_in(new.messages), new.tickets, new.topics)
+    again = [message(1, b'{"v": 1}', dup=True), message(2, b"other", dup=True), message(1, b'{"v": 1}')]
+    assert news(again, first.store).messages == again[1:]
+    first.save()
+    first.close()
+    second = begun(tmp_path)
+    assert news(again, second.store).messages == again[1:]
+
+
+def test_a_retained_message_is_known_by_its_topic(tmp_path):
+    first = begun(tmp_path)
+    kept = message(1, b'{"v": 1}', retain=True)
+    new = news([kept, kept, message(2, b'{"v": 1}')], first.store)
+    assert new.messages == [kept, message(2, b'{"v": 1}')]
+    first.take(lines_in(new.messages), new.tickets, new.topics)
+    first.close()
+    other = [message(3, b'{"v": 1}', retain=True, topic="farm/y"), message(4, b'{"v": 2}', retain=True)]
+    assert news([kept, *other], begun(tmp_path).store).messages == other

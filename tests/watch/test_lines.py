@@ -72,7 +72,7 @@ def test_a_line_without_an_end_is_not_kept_in_memory():
 
     def feed():
         with open(write, "wb") as out:
-            out.write(b"x" * (3 * LONGEST_LINE) + b"\n{\"v\": 1}\n")
+            out.write(b"x" * (3 * LONGEST_LINE) + b'\n{"v": 1}\n')
 
     thread = threading.Thread(target=feed)
     thread.start()
