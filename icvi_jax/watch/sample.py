@@ -64,7 +64,7 @@ def known_as(name: str) -> str:
     Examples
     --------
     >>> known_as("roof"), known_as("\\ud800")
-    ('roof', '\\\\ud800~a2a7d3f7e6')
+    ('roof', '\\\\ud800~9fd9735e8a')
     """
     if len(name) <= LONGEST_NAME:
         try:
