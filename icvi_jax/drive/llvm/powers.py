@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 
 from icvi_jax.drive.llvm import maths
-from icvi_jax.drive.llvm.maths import F32, LN2
+from icvi_jax.drive.llvm.maths import F32
 from icvi_jax.drive.llvm.values import Maker, Value
 
 Pair = tuple[Value, Value]
@@ -76,7 +76,6 @@ def log_pair(m: Maker, x: Value) -> Pair:
     odd = times_pair(m, times_pair(m, z, series), (s, s_low))
     fine = plus_pair((two * s, two * s_low), odd)
     high, low = maths.ln2_parts(m)
-    high, low = high, float(LN2 - Fraction(high))
     whole = exact_sum(e * m.number(high), e * m.number(low))
     lost = m.lost(e, m.number(low), e * m.number(low))
     total = plus_pair((whole[0], whole[1] + lost), fine)
@@ -95,7 +94,8 @@ def exp_pair(m: Maker, high: Value, low: Value) -> Value:
     bounded = m.clip(high, -760.0, 720.0)
     low = m.choose(bounded == high, low, m.number(0))
     n, r, error = maths.reduced(m, bounded)
-    return maths.scaled(m, m.number(1) + maths.exp_series(m, r, error + low), n)
+    r, error = exact_sum(r, error + low)
+    return maths.scaled(m, m.number(1) + maths.exp_series(m, r, error), n)
 
 
 def _edges(m: Maker, x: Value, y: Value, size: Value) -> Value:
