@@ -15,16 +15,15 @@ import tempfile
 import time
 import warnings
 
-CORE = "--core" in sys.argv
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if CORE:
-    os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 import icvi_jax as icvi
 from icvi_jax.drive.llvm.build import lanes_of
 from icvi_jax.drive.llvm.program import compile_step
 
+CORE = "--core" in sys.argv
+if CORE:
+    os.environ["OMP_NUM_THREADS"] = "1"
 SHARED = pathlib.Path(os.environ.get("ICVI_SHARED", pathlib.Path(__file__).parents[2] / "shared"))
 TABLE = ["10,2,1024,500", "4,2,4096,500", "3,8,1024,500", "4,16,1024,300", "2,2,1024,1000", "32,2,1024,100",
          "oec:8,2,1024,200", "21:10,2,1024,100"]  # fmt: skip
