@@ -44,6 +44,75 @@ class TestStandardize:
         np.testing.assert_allclose(state.mean, mean)
         np.testing.assert_allclose(state.variance, w @ (X - mean) ** 2 / w.sum())
 
+    def test_after_the_warm_up_the_scale_is_held(self, lib):
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(60, 3)) * [1, 100, 0] + [0, 5, 2]
+        X[45:] += [30, 0, 7]  # the third feature changes for the first time
+        part = icvi.Standardize(warmup=20)
+        with lib.precision():
+            state = part.init(3, (), lib.xp, lib.dtype)
+            for t, x in enumerate(X):
+                before = state
+                state, z = part.step(state, lib.array(x), lib.array(np.array(t % 7 != 3)))
+                past = X[: t + 1][np.arange(t + 1) % 7 != 3][:20]
+                scale = np.where(past.std(0) > 0, past.std(0), 1)
+                calm = slice(None) if t < 45 else slice(2)
+                np.testing.assert_allclose(
+                    np.asarray(z)[calm], ((x - past.mean(0)) / scale)[calm], rtol=2e-3, atol=2e-3
+                )
+                if t == 46:
+                    z_first = float(z[2])
+            assert abs(float(z[0])) > 15, "a frozen scale does not hide the change"
+            np.testing.assert_allclose(z_first, np.sqrt(20), rtol=1e-3)
+            np.testing.assert_array_equal(np.asarray(state.mean), np.asarray(before.mean))
+
+    def test_a_finite_memory_follows_slowly(self):
+        part, state = icvi.Standardize(warmup=50, memory=200), None
+        state = part.init(1, (), np, np.float64)
+        for x in np.random.default_rng(3).normal(size=(50, 1)):
+            state, _ = part.step(state, x, np.array(True))
+        mean = state.mean.copy()
+        state, _ = part.step(state, mean + 10, np.array(True))
+        np.testing.assert_allclose(state.mean, mean + 10 / 200)
+
+    def test_without_a_warm_up_nothing_changed(self):
+        """The recursion as it was before there were warm-ups, to the last bit."""
+        X = np.random.default_rng(4).normal(size=(50, 2)).astype(np.float32) * [1, 1e3]
+        X = X.astype(np.float32)
+        part = icvi.Standardize(forgetting=0.9)
+        state = part.init(2, (), np, np.float32)
+        mass, mean, variance = np.float32(0), np.zeros(2, np.float32), np.zeros(2, np.float32)
+        for x in X:
+            state, z = part.step(state, x, np.array(True))
+            mass = np.float32(0.9) * mass + np.float32(1)
+            b = np.float32(1) / mass
+            e = x - mean
+            variance = variance + b * ((1 - b) * e * e - variance)
+            mean = mean + b * e
+            np.testing.assert_array_equal(state.mean, mean)
+            np.testing.assert_array_equal(z, (x - mean) / np.sqrt(np.where(variance > 0, variance, np.float32(1))))
+
+    @pytest.mark.parametrize(
+        ("wrong", "said"),
+        [
+            ({"warmup": 1}, "warmup=1"),
+            ({"warmup": 50, "forgetting": 0.9}, "use memory"),
+            ({"memory": 100}, "needs a warmup"),
+            ({"warmup": 50, "memory": 0}, "memory=0"),
+        ],
+    )
+    def test_settings_that_make_no_sense_are_refused(self, wrong, said):
+        with pytest.raises(ValueError, match=said):
+            icvi.Standardize(**wrong)
+
+    def test_engines_agree_on_a_warm_up(self):
+        X = icvi.streams.s3(seed=1).x[:300] * [1000.0, 0.01]
+        pipe = pipeline(standardize=icvi.Standardize(warmup=40, memory=500))
+        jax_, numpy_ = (icvi.run(pipe, X.astype(np.float32), backend=b).readings for b in ("jax", "numpy"))
+        np.testing.assert_allclose(jax_.values["db"], numpy_.values["db"], rtol=2e-3)
+        fleet = icvi.run_fleet(pipe, np.stack([X, X[::-1]]).astype(np.float32)).readings
+        np.testing.assert_allclose(fleet.values["db"][0], jax_.values["db"], rtol=1e-4)
+
     def test_units_do_not_matter_to_a_standardized_pipeline(self):
         X = icvi.streams.s3(seed=1).x[:300]
         pipe = pipeline(standardize=icvi.Standardize())

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
-from icvi_jax.cli.summary import GOOD, at, tell_source
+from icvi_jax.cli.summary import GOOD, ONE_CLUSTER, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.evaluation import match
-from icvi_jax.report.result import Result, true_changes
+from icvi_jax.report.result import Result, outside_stretches, true_changes
 
 TOLERANCE = 50  # samples within which an alarm counts as being about a change
 
@@ -27,6 +27,8 @@ def compare_command(
     check_output(output)
     table, _ = table_of(source, seed, label, "auto", data)
     model = Model(**asdict(panel))
+    spreads = spreads_of(table)
+    table = table._replace(notes=(*table.notes, *about_scales(model, table.features, spreads)))
     candidates = (
         {f"k = {k}": replace(model, k=k, clusterer=None) for k in dict.fromkeys(ks)} if panel.clusterer != "oec" else {}
     )
@@ -34,7 +36,7 @@ def compare_command(
         candidates["oec"] = replace(model, k=None, clusterer="oec")
     results = []
     for candidate in candidates.values():
-        pipe = pipeline_of(candidate, watch_all=True)
+        pipe = pipeline_of(candidate, watch_all=True, spreads=spreads)
         check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
         results.append(compute(pipe, table))
     result = _merge(tuple(candidates), results)
@@ -63,11 +65,10 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
 
 
 def preferred(result: Result, name: str) -> tuple[int, np.ndarray]:
-    """The candidate an index prefers, and its median value for each candidate over the samples all have a value for."""
+    """The candidate an index prefers, and its median value for each candidate; NaN for one that never has a value."""
     values = result.values[name].astype(np.float64)
-    values[~np.isfinite(values)] = np.nan
-    both = np.isfinite(values).all(axis=0)
-    medians = np.median(values[:, both], axis=1) if both.any() else np.full(len(values), np.nan)
+    known = [row[np.isfinite(row) & seen] for row, seen in zip(values, result.seen)]
+    medians = np.array([np.median(row) if row.size else np.nan for row in known])
     ranked = medians if result.about[name].goal == "min" else -medians
     return (int(np.nanargmin(ranked)) if np.isfinite(ranked).any() else -1), medians
 
@@ -83,7 +84,7 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
     if not changes:
         return first, ""
     scores = {
-        key: match(np.flatnonzero(codes[n] == 1).tolist(), changes, TOLERANCE, codes.shape[1])
+        key: match(outside_stretches(result, codes[n] == 1, TOLERANCE), changes, TOLERANCE, codes.shape[1])
         for key, codes in result.codes.items()
     }
     best = max(scores, key=lambda key: np.nan_to_num(scores[key].f1))
@@ -101,7 +102,10 @@ def _summarize(result: Result, written: list[Path]) -> None:
     truth = result.truth is not None
     rows = []
     for n, node in enumerate(result.nodes):
-        cells = [f"{medians[n]:.3g}{'*' if n == best else ''}" for best, medians in choice.values()]
+        cells = [
+            f"{medians[n]:.3g}{'*' if n == best else ''}" if np.isfinite(medians[n]) else "–"
+            for best, medians in choice.values()
+        ]
         first, about_changes = first_words(result, n)
         rows.append((node, *cells, str(int(result.k[n, -1])), first, *([about_changes] if truth else [])))
     tell_table(
@@ -115,6 +119,9 @@ def _summarize(result: Result, written: list[Path]) -> None:
         rows,
     )
     for name, (best, _) in choice.items():
-        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no value for all of them"
+        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no value for any of them"
         say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")
+    lone = [node for n, node in enumerate(result.nodes) if result.k[n].max() <= 1]
+    if lone:
+        say(f"{', '.join(lone)}: {ONE_CLUSTER} (– is one that a single cluster does not have)")
     tell_written(written)

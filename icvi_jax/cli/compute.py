@@ -91,7 +91,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
     settings = (
         ("clusterer", named(pipe.clusterer)),
         ("forgetting", f"{float(pipe.panel.forgetting):g}"),
-        ("standardized", "running mean and spread" if pipe.standardize else "no"),
+        ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
     )
     return Result(
         name=data.name,
@@ -110,5 +110,6 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         truth=data.truth if single else None,
         settings=settings,
         notes=data.notes,
+        marks=single and data.marks,
         **{field: joined(lambda part, field=field: getattr(part, field)) for field in FIELDS},
     )

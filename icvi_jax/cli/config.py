@@ -32,10 +32,10 @@ def apply_config(app: App, arguments: Sequence[str]) -> list[str]:
     extra: list[str] = []
     for key, value in _load(path, known, command).items():
         flag = f"-{key}" if len(key) == 1 else f"--{key}"
-        if flag in given or key not in known[command]:
+        if {flag, f"--no-{key}"} & given or key not in known[command]:
             continue
         if isinstance(value, bool):
-            extra += [flag] if value else []
+            extra += [flag] if value else [f"--no-{key}"] if f"no-{key}" in known[command] else []
         else:
             extra += [flag, *map(str, value if isinstance(value, list) else [value])]
     return [*tokens, *extra]

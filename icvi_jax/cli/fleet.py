@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import at, tell_source
+from icvi_jax.cli.summary import ONE_CLUSTER, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.drive.devices import use_all_cores
 from icvi_jax.report.result import Result, distress_score, worst_first
@@ -27,7 +27,9 @@ def fleet_command(source: str, node: str, data: Data, model: Model, output: Outp
     except RuntimeError:
         pass  # called from a program that has used JAX before: its devices are its own business
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
-    pipe = pipeline_of(model)
+    spreads = spreads_of(fleet)
+    fleet = fleet._replace(notes=(*fleet.notes, *about_scales(model, fleet.features, spreads)))
+    pipe = pipeline_of(model, spreads=spreads)
     _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)
     result = compute(pipe, fleet)
     _summarize(result, write_all(result, output))
@@ -69,5 +71,8 @@ def _summarize(result: Result, written: list[Path]) -> None:
                 first,
             )
         )
+    lone = int((result.k.max(axis=1) <= 1).sum())
+    if lone:
+        say(f"{lone} of {len(result.nodes)} nodes have {ONE_CLUSTER}")
     tell_table(("worst nodes", "score", "spikes", "in distress", "first alarm"), rows)
     tell_written(written)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
 
 import icvi_jax as icvi
 from icvi_jax.cli.options import Model
 from icvi_jax.clusterers.oec import OnlineEllipsoidal
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.monitors.distress import Distress
+from icvi_jax.tables import Fleet, Table
+
+APART, WARMUP = 10, 200
+"""Spreads that differ more are brought to one scale, which the first samples set."""
 
 
 def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
@@ -48,8 +56,13 @@ def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMe
     return OnlineEllipsoidal(capacity=model.capacity)
 
 
-def pipeline_of(model: Model, usual_k: int | None = None, watch_all: bool = False) -> icvi.Pipeline:
-    """The whole pipeline; the first index raises alarms, or all of them do."""
+def pipeline_of(
+    model: Model, usual_k: int | None = None, watch_all: bool = False, spreads: NDArray[np.float64] | None = None
+) -> icvi.Pipeline:
+    """The whole pipeline; the first index raises alarms, or all of them do.
+
+    `spreads` (p,) of the columns say whether to standardize; where nobody knows them, in a live stream, it is done.
+    """
     for option, value in (("-k", model.k), ("--capacity", model.capacity)):
         if value is not None and value < 1:
             raise ValueError(f"{option} {value}: wants at least one cluster")
@@ -64,8 +77,42 @@ def pipeline_of(model: Model, usual_k: int | None = None, watch_all: bool = Fals
         clusterer=clusterer,
         panel=icvi.Panel(indices=indices, forgetting=model.forgetting),
         monitors={index.name: Distress() for index in watched},
-        standardize=icvi.Standardize() if model.standardize else None,
+        standardize=icvi.Standardize(warmup=WARMUP) if standardizes(model, spreads) else None,
     )
+
+
+def spreads_of(data: Table | Fleet) -> NDArray[np.float64]:
+    """The standard deviation of each column, of a fleet that of the middle node."""
+    x = data.x[None] if isinstance(data, Table) else data.x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a node without a reading has no spread
+        return np.nan_to_num(np.nanmedian(np.nanstd(x, axis=1), axis=0))
+
+
+def standardizes(model: Model, spreads: NDArray[np.float64] | None) -> bool:
+    """Whether columns are brought to one scale: as asked, else where their spreads differ too much."""
+    if model.standardize is not None:
+        return model.standardize
+    return spreads is None or apart(spreads) > APART
+
+
+def apart(spreads: NDArray[np.float64]) -> float:
+    """How many times the largest spread is the smallest; columns that hardly ever change do not count."""
+    some = spreads[spreads > 0]
+    return float(some.max() / some.min()) if some.size else 1.0
+
+
+def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
+    """The sentence about spreads that differ, if there is anything to say."""
+    times = apart(spreads)
+    if times <= APART:
+        return []
+    positive = np.where(spreads > 0, spreads, np.inf)
+    which = f"the spread of {features[int(np.argmax(spreads))]!r} is {times:,.3g} times that of "
+    which += repr(features[int(np.argmin(positive))])
+    if standardizes(model, spreads):
+        return [f"{which}, so columns are standardized (--no-standardize leaves them as they are)"]
+    return [f"{which}, and so counts for more (--standardize makes columns count alike)"]
 
 
 def named(clusterer: icvi.SequentialKMeans | OnlineEllipsoidal) -> str:

@@ -26,8 +26,9 @@ class Panel:
     """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises the alarms."""
     forgetting: float = 0.9
     """How much of the past each sample keeps: 0.9 remembers about 10 samples, 1 forgets nothing."""
-    standardize: bool = False
-    """Scale each column by its own running mean and spread, so that units do not matter."""
+    standardize: Annotated[bool | None, Parameter(negative="--no-standardize")] = None
+    """Scale each column by the mean and spread of its first 200 rows, so that units do not matter. Done without being
+    asked where the spreads of columns differ more than 10 times; `watch` always does."""
 
 
 @Parameter(name="*", group=MODEL)
@@ -45,9 +46,9 @@ class Data:
     """Which part of a file is meant."""
 
     columns: tuple[str, ...] = ()
-    """Columns to use; all columns of numbers if not given."""
+    """Columns to use; if not given, all of numbers that look like readings, and the output says which do not."""
     time: str = ""
-    """Column with the time; the first column of dates if not given."""
+    """Column with the time; if not given, the first column of dates or of times since 1970."""
     every: str = ""
     """Take the mean in windows: of time (10min, 1h) or of rows (100)."""
 

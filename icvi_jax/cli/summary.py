@@ -12,6 +12,7 @@ from icvi_jax.report.result import Result
 
 MOST_SENTENCES = 20
 GOOD = {"min": "small", "max": "large"}
+ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
 
 
 def at(result: Result, sample: int) -> str:
@@ -51,7 +52,7 @@ def summarize(result: Result, written: list[Path]) -> None:
         )
         rows.append((name, GOOD[result.about[name].goal], *cells))
     tell_table(("index", "good is", "first", "median", "worst", "last"), rows)
-    say(f"clusters at the end: {int(result.k[0, -1])}")
+    say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
     for name, codes in result.codes.items():
         sentences = story(codes[0], result.times, result.seen[0])
         say(f"alarms of {name}: {len(sentences) or 'none'}")

@@ -78,6 +78,8 @@ class Result(NamedTuple):
         Pairs of a word and its value: which clusterer, which forgetting.
     notes
         What the reader of the file did, a sentence each.
+    marks
+        Whether the truth is 0 or 1 and marks stretches.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Result(NamedTuple):
     truth: NDArray[np.int64] | None = None
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    marks: bool = False
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:
@@ -117,5 +120,19 @@ def worst_first(result: Result) -> NDArray[np.int64]:
 
 
 def true_changes(result: Result) -> NDArray[np.int64]:
-    """Samples at which the true mode changes; none where the truth is not known."""
-    return np.zeros(0, np.int64) if result.truth is None else 1 + np.flatnonzero(np.diff(result.truth))
+    """Samples at which the true mode changes, or a marked stretch begins; none where the truth is not known."""
+    if result.truth is None:
+        return np.zeros(0, np.int64)
+    steps = np.diff(result.truth, prepend=0 if result.marks else result.truth[:1])
+    return np.flatnonzero(steps > 0 if result.marks else steps)
+
+
+def outside_stretches(result: Result, raised: NDArray[np.bool_], tolerance: int) -> list[int]:
+    """Samples with an alarm, but for late ones in a marked stretch or as it ends: they are neither found nor false."""
+    alarms = np.flatnonzero(raised)
+    if not result.marks:
+        return alarms.tolist()
+    starts = true_changes(result)
+    ends = np.flatnonzero(np.diff(result.truth, append=0) < 0)
+    late = [(alarms > start + tolerance) & (alarms <= end + tolerance) for start, end in zip(starts, ends)]
+    return (alarms[~np.any(late, axis=0)] if late else alarms).tolist()

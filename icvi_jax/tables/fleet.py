@@ -9,7 +9,7 @@ import numpy as np
 
 from . import arrays
 from .align import Readings, align
-from .pick import Picked, from_epoch, numbers, pick, table, times
+from .pick import Picked, from_epoch, numbers, pick, sift, table, times
 from .read import located, open_sheet
 from .sheet import Column, Sheet
 from .sniff import kind
@@ -115,6 +115,7 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
                     sheet.shown, f"there is no such variable; the file has {', '.join(features[:20])}", 1, None, absent
                 )
             x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
+        picked = picked._replace(chosen=bool(columns))
     else:
         picked = pick(sheet, columns, time, "", [node])
         x, features = numbers(sheet, picked.features), tuple(column.name for column in picked.features)
@@ -124,7 +125,7 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
 
 def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
     """Read a table with a column for each node and variable."""
-    picked = pick(sheet, (), time, "")
+    picked = pick(sheet, (), time, "")._replace(chosen=bool(columns))
     nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
     if features == SINGLE:
         picked.notes.append("no column names the node, so each column is one; name the node column with --node")
@@ -142,7 +143,9 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
 def _fleet(
     shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str
 ) -> Fleet:
-    """Put readings on one time axis."""
+    """Leave out what is no reading, and put the rest on one time axis."""
+    features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node)
+    readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)
     return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
 
@@ -158,14 +161,17 @@ def _folder(folder: Path, columns: Sequence[str], time: str, every: str) -> Flee
     parts: list[Table] = []
     for path in files:
         shown = f"{folder.name}/{path.name}"
-        part = table(open_sheet(path, shown, kind(path, shown)), columns or (parts[0].features if parts else ()), time)
+        sheet = open_sheet(path, shown, kind(path, shown))
+        # What is constant or counts is told from all nodes together.
+        part = table(sheet, columns or (parts[0].features if parts else ()), time, judge=False)
         if parts and (part.times is None) != (parts[0].times is None):
             raise TableError(shown, f"{'no ' if part.times is None else 'a '}time column, unlike {files[0].name}", 1, 1)
         parts.append(part)
     which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
     axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
     readings = Readings(which, axis, np.concatenate([part.x for part in parts]))
-    picked = Picked([], None, None, list(dict.fromkeys(note for part in parts for note in part.notes))[:5])
+    notes = list(dict.fromkeys(note for part in parts for note in part.notes))[:5]
+    picked = Picked([], None, None, notes, bool(columns))
     found = _fleet(folder.name, tuple(path.stem for path in files), parts[0].features, readings, picked, every)
     return found._replace(time_name=parts[0].time_name)
 
@@ -186,15 +192,14 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
                 shown, f"there is no such feature; the file has {', '.join(features[:20])}", 1, None, absent
             )
         x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
-    x = check_samples(shown, x, features)
     clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
+    which = np.repeat(np.arange(len(x)), x.shape[1])
+    features, flat = sift(shown, features, x.reshape(-1, x.shape[2]), notes, bool(columns), which)
+    x = check_samples(shown, flat.reshape(*x.shape[:2], len(features)), features)
     if every:
-        readings = Readings(
-            np.repeat(np.arange(len(x)), x.shape[1]),
-            None if clock is None else np.tile(clock, len(x)),
-            x.reshape(-1, x.shape[2]),
-        )
-        x, clock, notes = align(shown, readings, len(x), every)
-    return Fleet(shown, called, features, x, clock, axis[0] if axis else "", notes)
+        readings = Readings(which, None if clock is None else np.tile(clock, len(x)), x.reshape(-1, x.shape[2]))
+        x, clock, more = align(shown, readings, len(x), every)
+        notes += more
+    return Fleet(shown, called, features, x, clock, axis[0] if axis else "", tuple(notes))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .pick import TIME_NAMES, from_epoch
-from .table import Table, TableError, check_samples, number_labels
+from .pick import from_epoch, sift
+from .rules import is_time_name, may_be_time
+from .table import Table, TableError, check_samples, marks_stretches, number_labels
 
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "duckdb", "narwhals", "ibis", "dask", "pyspark")
 
@@ -60,27 +62,42 @@ def from_frame(
             )
     dates = [key for key, kind in schema.items() if kind.is_temporal()]
     numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
+    free = [key for key in numeric if key not in columns]
     time = (
         time
         or next(iter(dates), "")
-        or next((key for key in numeric if key.lower() in TIME_NAMES and key not in columns), "")
+        or next((key for key in free if is_time_name(key)), "")
+        or next((key for key in free if may_be_time(key, _floats(frame[key]))), "")
     )
     label = label or next((key for key in schema if key.lower() == "label" and key not in columns), "")
-    features = tuple(columns) or tuple(key for key in numeric if key not in (time, label))
+    notes: list[str] = []
+    features = tuple(columns)
+    if not columns:
+        rest = [key for key in schema if key not in (time, label)]
+        text = [key for key in rest if key not in numeric]
+        if text:
+            notes.append(f"left out: {', '.join(map(repr, text))}")
+        features = tuple(key for key in rest if key in numeric)
     for key in features:
         if key not in numeric:
             raise TableError(name, f"a column of {schema[key]}, not of numbers", None, None, key)
     if not features:
-        raise TableError(name, "no column of numbers")
-    x = np.column_stack([frame[key].cast(narwhals.Float64).to_numpy().astype(np.float64) for key in features])
+        raise TableError(name, "; ".join(["no column of numbers", *notes]))
+    x = np.column_stack([_floats(frame[key]) for key in features])
+    features, x = sift(name, features, x, notes, bool(columns))
     axis = None
     if time:
         values = frame[time]
         axis = from_epoch(_naive(values).to_numpy() if time in dates else values.cast(narwhals.Float64).to_numpy())
-    truth = number_labels(frame[label].to_numpy()) if label else None
-    out = [key for key in schema if key not in (*features, time, label)]
-    notes = (f"left out: {', '.join(map(repr, out))}",) if out and not columns else ()
-    return Table(name, features, check_samples(name, x, features), axis, time, truth, notes)
+    given = frame[label].to_numpy() if label else None
+    truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
+    return Table(name, features, check_samples(name, x, features), axis, time, truth, tuple(notes), marks)
+
+
+def _floats(values: object) -> NDArray[np.float64]:
+    import narwhals
+
+    return values.cast(narwhals.Float64).to_numpy().astype(np.float64)
 
 
 def _naive(values: object) -> object:

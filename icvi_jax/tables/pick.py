@@ -8,35 +8,35 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .sheet import Column, Sheet
-from .table import LARGEST, Table, TableError, Times, check_samples, number_labels
+from .forms import Column, merged
+from .rules import TIME_NAMES as TIME_NAMES  # until the watch asks is_time_name
+from .rules import by_name, by_values, epoch_unit, is_time_name, may_be_time, sentences
+from .sheet import Sheet
+from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels
 
-TIME_NAMES = ("time", "timestamp", "datetime", "date", "epoch", "unixtime", "unix_time")
 LABEL = "label"
+TOO_LARGE = f"too large for a reading (at most {LARGEST:g}); leave the column out with --columns"
 
 
 class Picked(NamedTuple):
-    """The parts of a sheet: features, time, label, and what was left out."""
+    """The parts of a sheet: features, time, label, what is to be said about it, and whether a person chose."""
 
     features: list[Column]
     time: Column | None
     label: Column | None
     notes: list[str]
+    chosen: bool = True
 
 
 def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = ()) -> Picked:
-    """Choose among the columns that nobody has `taken`.
+    """Choose among the columns that nobody has `taken`, by their kinds and names; `sift` then looks at the values.
 
-    Without names given: the first column of dates is the time, or one of numbers whose name says so; a column called
-    ``label`` is the truth; all other columns of numbers are features, and text is left out with a note.
+    Without names given: the first column of dates is the time, or one of numbers whose name says so, or of times since
+    1970; a column called ``label`` is the truth; all other columns of numbers are features but for those whose names
+    say that they are labels or identifiers. What is left out, a note says.
     """
-    notes: list[str] = []
     free = [column for column in sheet.columns if column not in taken]
-    axis = sheet.find(time) if time else next((column for column in free if column.kind == "time"), None)
-    if axis is None:
-        axis = next(
-            (c for c in free if c.kind == "number" and c.name.lower() in TIME_NAMES and c.name not in columns), None
-        )
+    axis = sheet.find(time) if time else _time_of(sheet, [c for c in free if c.name not in columns])
     if axis is not None and axis.kind in ("text", "empty"):
         raise TableError(sheet.shown, "not a column of times", sheet.row(0), axis.position + 1, axis.name)
     truth = (
@@ -44,6 +44,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
         if label
         else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
     )
+    notes = [axis.note] if axis is not None and axis.note else []
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
@@ -54,13 +55,80 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
                 raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
     else:
         rest = [column for column in free if column not in (axis, truth)]
-        features = [column for column in rest if column.kind in ("number", "mixed")]
-        out = [column for column in rest if column not in features]
+        numeric = [column for column in rest if column.kind in ("number", "mixed")]
+        out = [column for column in rest if column not in numeric]
         if out:
             notes.append("left out: " + ", ".join(f"{column.name!r} ({column.kind})" for column in out))
+        judged = [(column, by_name(column.name) or _second_time(sheet, column)) for column in numeric]
+        features = [column for column, why in judged if not why]
+        notes += sentences([(column.name, why) for column, why in judged if why])
+        if numeric and not features:
+            raise nothing_left(sheet.shown, notes)
     if not features:
-        raise TableError(sheet.shown, "no column of numbers", 1, 1)
-    return Picked(features, axis, truth, notes)
+        raise TableError(sheet.shown, "no column of numbers" if sheet.rows else "the table has no rows", 1, 1)
+    notes += merged([column.note for column in features if column.note])
+    return Picked(features, axis, truth, notes, bool(columns))
+
+
+def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
+    """The column of times: dates, else numbers under the name of a time, else times since 1970 under a usual name."""
+    numeric = [column for column in free if column.kind == "number"]
+    for columns in (
+        (column for column in free if column.kind == "time"),
+        (column for column in numeric if is_time_name(column.name)),
+        (column for column in numeric if _second_time(sheet, column)),
+    ):
+        found = next(columns, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _second_time(sheet: Sheet, column: Column) -> str:
+    """Whether a column of numbers holds times: "time", or "" where it does not."""
+    if column.kind != "number":
+        return ""
+    return "time" if is_time_name(column.name) or may_be_time(column.name, sheet.extremes(column)) else ""
+
+
+def sift(
+    shown: str,
+    features: Sequence[str],
+    x: NDArray[np.float64],
+    notes: list[str],
+    chosen: bool,
+    node: NDArray[np.int64] | None = None,
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Leave out the columns of `x` (rows, p) whose names or values are no readings, unless a person chose them.
+
+    Parameters
+    ----------
+    shown
+        What to call the file.
+    features
+        Name of each column.
+    x
+        The values.
+    notes
+        Sentences so far; those about what is left out are added.
+    chosen
+        Whether a person named the columns.
+    node
+        The node of each row, where there are several.
+    """
+    if chosen or not len(x):
+        return tuple(features), x
+    judged = [by_name(name) or why for name, why in zip(features, by_values(x, node))]
+    kept = [n for n, why in enumerate(judged) if not why]
+    notes += sentences([(name, why) for name, why in zip(features, judged) if why])
+    if not kept and features:
+        raise nothing_left(shown, notes)
+    return tuple(features[n] for n in kept), x if len(kept) == len(features) else x[:, kept]
+
+
+def nothing_left(shown: str, notes: Sequence[str]) -> TableError:
+    """The error where no column is taken for readings."""
+    return TableError(shown, f"no column is left to cluster: {'; '.join(notes)}")
 
 
 def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
@@ -70,12 +138,12 @@ def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
         large = np.abs(x) > LARGEST
     if large.any():
         record, which = map(int, np.argwhere(large)[0])
-        raise sheet_error(sheet, columns[which], record, f"too large for a reading (at most {LARGEST:g})")
-    return check_samples(sheet.shown, x, tuple(column.name for column in columns))
+        raise sheet_error(sheet, columns[which], record, TOO_LARGE)
+    return np.where(np.isfinite(x), x, np.nan)
 
 
 def times(sheet: Sheet, axis: Column) -> Times:
-    """Fetch the time axis; seconds or milliseconds since 1970 become dates, and no time may be missing."""
+    """Fetch the time axis; times since 1970 become dates, and no time may be missing."""
     (values,) = sheet.fetch([axis])
     absent = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values.astype(np.float64))
     if absent.any():
@@ -84,7 +152,7 @@ def times(sheet: Sheet, axis: Column) -> Times:
 
 
 def from_epoch(values: NDArray[np.generic]) -> Times:
-    """Turn seconds or milliseconds since 1970 into dates where all values look like them.
+    """Turn seconds, milli-, micro- or nanoseconds since 1970 into dates where all values look like them.
 
     Examples
     --------
@@ -94,10 +162,8 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
     values = values.astype(np.float64)
-    for unit in (1.0, 1e3):  # 1980 to 2100
-        if values.size and values.min() >= 3.2e8 * unit and values.max() < 4.1e9 * unit:
-            return np.round(values * (1e6 / unit)).astype(np.int64).astype("datetime64[us]")
-    return values
+    unit = epoch_unit(values)
+    return np.round(values * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else values
 
 
 def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:
@@ -105,23 +171,19 @@ def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableEr
     return TableError(sheet.shown, what, sheet.row(record), column.position + 1, column.name)
 
 
-def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:
-    """Read one stream off a sheet, in the order of time."""
+def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "", judge: bool = True) -> Table:
+    """Read one stream off a sheet, in the order of time; `judge` says whether values may leave a column out."""
     picked = pick(sheet, columns, time, label)
-    x = numbers(sheet, picked.features)
+    notes = picked.notes
+    names = tuple(column.name for column in picked.features)
+    features, x = sift(sheet.shown, names, numbers(sheet, picked.features), notes, picked.chosen or not judge)
+    x = check_samples(sheet.shown, x, features) if judge else x
     axis = times(sheet, picked.time) if picked.time else None
-    truth = number_labels(sheet.fetch([picked.label])[0]) if picked.label else None
-    notes = list(picked.notes)
+    given = sheet.fetch([picked.label])[0] if picked.label else None
+    truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
     if axis is not None and (axis[1:] < axis[:-1]).any():
         order = np.argsort(axis, kind="stable")
         notes.append(f"{int((axis[1:] < axis[:-1]).sum())} rows were not in order of time and have been sorted")
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
-    return Table(
-        sheet.shown,
-        tuple(c.name for c in picked.features),
-        x,
-        axis,
-        picked.time.name if picked.time else "",
-        truth,
-        tuple(notes),
-    )
+    time_name = picked.time.name if picked.time else ""
+    return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)

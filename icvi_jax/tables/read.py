@@ -10,9 +10,9 @@ from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 
 from . import arrays, sheet
-from .pick import from_epoch, table
+from .pick import from_epoch, sift, table
 from .sniff import kind
-from .table import Table, TableError, check_samples, number_labels
+from .table import Table, TableError, check_samples, marks_stretches, number_labels
 
 
 def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:
@@ -23,9 +23,11 @@ def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label:
     source
         Path of the file. What it is, its content tells, not its name.
     columns
-        Names of the features; empty: all columns of numbers that are neither time nor label.
+        Names of the features; empty: all columns of numbers that look like readings. Left out with a note are time
+        and label, names such as ``anomaly`` or ``id``, constants, columns of two values, and counters.
     time
-        Name of the time column; empty: the first that holds dates, or numbers under a name such as ``time``.
+        Name of the time column; empty: the first that holds dates, or numbers under a name such as ``time``, or times
+        since 1970 under a name that has to do with time.
     label
         Name of the column with the true mode; empty: one called ``label``, if there is.
 
@@ -99,6 +101,8 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> T
                     shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name
                 )
         x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
+    notes: list[str] = []
+    features, x = sift(shown, features, x, notes, bool(columns))
     axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
     return Table(
         shown,
@@ -107,4 +111,6 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> T
         axis,
         times[0] if times else "",
         number_labels(truth[1]) if truth else None,
+        tuple(notes),
+        truth is not None and marks_stretches(truth[1]),
     )

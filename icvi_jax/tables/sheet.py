@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .sniff import MISSING
-from .table import TableError
+from .forms import Column, column_of
+from .table import TableError, check_columns
 from .text import connect, load_text, locate, unglobbed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CLOCK = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
-DAY_FIRST = [f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y") for clock in CLOCK]
-MONTH_FIRST = [f"{day}{clock}" for day in ("%m/%d/%Y", "%m-%d-%Y") for clock in CLOCK]
 TEMPORAL = ("DATE", "TIMESTAMP")
 NUMERIC = (
     "TINYINT",
@@ -37,28 +34,7 @@ NUMERIC = (
     "UHUGEINT",
 )
 MOST_CELLS = 1 << 31
-
-
-class Column(NamedTuple):
-    """One column and what its values are.
-
-    Attributes
-    ----------
-    name, position
-        Name in the file; position from 0.
-    kind
-        "number", "time", "text", "empty" or "mixed": some values are numbers or times, some are not.
-    sql
-        Expression that gives the value: a double, a timestamp, or text.
-    bad
-        Of a mixed column, the first record (from 0) that is unlike the rest, else None.
-    """
-
-    name: str
-    position: int
-    kind: str
-    sql: str
-    bad: int | None = None
+TOGETHER = 100  # columns asked about in one query: more take longer than they save
 
 
 class Sheet(NamedTuple):
@@ -74,12 +50,15 @@ class Sheet(NamedTuple):
         All columns in file order.
     row
         Gives the row in the file of a record.
+    rows
+        How many records there are.
     """
 
     connection: DuckDBPyConnection
     shown: str
     columns: tuple[Column, ...]
     row: Callable[[int], int]
+    rows: int
 
     def find(self, name: str) -> Column:
         """Find a column by its name, or complain with the names there are."""
@@ -98,6 +77,11 @@ class Sheet(NamedTuple):
         found = self.connection.execute(f"SELECT {picked} FROM raw ORDER BY rowid").fetchnumpy()
         return [_unmask(found[f"v{n}"]) for n in range(len(columns))]
 
+    def extremes(self, column: Column) -> NDArray[np.float64]:
+        """The smallest and the largest value of a column of numbers; empty where there is none."""
+        ends = self.connection.execute(f"SELECT min({column.sql}), max({column.sql}) FROM raw").fetchone()
+        return np.array([end for end in ends if end is not None], np.float64)
+
     def complain(self, column: Column, record: int | None) -> TableError:
         """Say that a value is not a number or time."""
         value = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchone()
@@ -111,10 +95,8 @@ def open_text(path: Path, shown: str, packed: bool) -> Sheet:
     """Load delimited text."""
     connection = connect()
     found = load_text(connection, path, shown, packed)
-    # A comma inside a field that is not between fields is a decimal comma, as in most of Europe.
-    cell = "CASE WHEN {c} LIKE '%.%' THEN {c} ELSE replace({c}, ',', '.') END" if found.delimiter != "," else "{c}"
-    columns = [_text_column(connection, name, n, cell) for n, name in enumerate(found.names)]
-    return Sheet(connection, shown, tuple(columns), lambda record: locate(path, packed, found, record))
+    columns = _text_columns(connection, found.names, found.delimiter)
+    return Sheet(connection, shown, columns, lambda record: locate(path, packed, found, record), _rows(connection))
 
 
 def open_parquet(path: Path, shown: str) -> Sheet:
@@ -128,12 +110,15 @@ def open_parquet(path: Path, shown: str) -> Sheet:
             described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(safe)]).fetchall()
             if rows * len(described) > MOST_CELLS:
                 raise TableError(shown, f"refused: {rows:,} rows of {len(described)} columns do not fit into memory")
+            check_columns(shown, len(described))
             names = ", ".join(f"c{n}" for n in range(len(described)))
             connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM read_parquet(?) AS t({names})", [str(safe)])
-        except duckdb.Error as error:
-            raise TableError(shown, f"a damaged Parquet file ({str(error).splitlines()[0][:120]})") from None
+        except duckdb.Error:
+            raise TableError(
+                shown, "a Parquet file that is damaged or not read here: write it again, or as CSV"
+            ) from None
     columns = [_typed_column(connection, row[0], n, str(row[1])) for n, row in enumerate(described)]
-    return Sheet(connection, shown, tuple(columns), lambda record: record + 1)
+    return Sheet(connection, shown, tuple(columns), lambda record: record + 1, rows)
 
 
 def _typed_column(connection: DuckDBPyConnection, name: str, position: int, declared: str) -> Column:
@@ -144,45 +129,29 @@ def _typed_column(connection: DuckDBPyConnection, name: str, position: int, decl
     if declared.startswith(NUMERIC):
         return Column(name, position, "number", f"CAST({cell} AS DOUBLE)")
     if declared == "VARCHAR":
-        return _text_column(connection, name, position, "{c}")
+        return _text_columns(connection, [name], ",", position)[0]
     return Column(name, position, "text", f"CAST({cell} AS VARCHAR)")
 
 
-def _text_column(connection: DuckDBPyConnection, name: str, position: int, cell: str) -> Column:
-    """Tell the kind of a text column from all its values."""
-    c = f"c{position}"
-    plain = f"try_cast({cell.format(c=c)} AS DOUBLE)"
-    filled, cast, infinite = connection.execute(
-        f"SELECT count({c}), count({plain}), count(*) FILTER (isinf({plain})) FROM raw"
-    ).fetchone()
-    if filled == cast > 0 and not infinite:  # most columns: nothing but numbers, told at a third of the cost
-        return Column(name, position, "number", plain)
-    present = f"lower(trim({c})) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
-    number = f"try_cast(CASE WHEN {present} THEN {cell.format(c=c)} END AS DOUBLE)"
-    count, numbers, bad = connection.execute(
-        f"SELECT count(*) FILTER ({present}), count({number}), "
-        f"min(rowid) FILTER ({present} AND {number} IS NULL) FROM raw"
-    ).fetchone()
-    if count == 0:
-        return Column(name, position, "empty", "CAST(NULL AS DOUBLE)")
-    if numbers == count:
-        return Column(name, position, "number", number)
-    if numbers:
-        return Column(name, position, "mixed", number, bad)
-    best, most = "", 0
-    for time in (
-        f"try_cast({c} AS TIMESTAMPTZ)::TIMESTAMP",
-        f"try_strptime({c}, {DAY_FIRST})",
-        f"try_strptime({c}, {MONTH_FIRST})",
-    ):
-        parsed, bad_time = connection.execute(
-            f"SELECT count({time}), min(rowid) FILTER ({present} AND {time} IS NULL) FROM raw WHERE {present}"
-        ).fetchone()
-        if parsed > most:
-            best, most, bad = time, parsed, bad_time
-    if most == count:
-        return Column(name, position, "time", best)
-    return Column(name, position, "mixed", best, bad) if most else Column(name, position, "text", c)
+def _text_columns(
+    connection: DuckDBPyConnection, names: Sequence[str], delimiter: str, first: int = 0
+) -> tuple[Column, ...]:
+    """Tell the kinds of text columns, from position `first` on, from all their values."""
+    columns: list[Column] = []
+    for start in range(0, len(names), TOGETHER):
+        part = [(first + n, names[n]) for n in range(start, min(start + TOGETHER, len(names)))]
+        plain = {n: f"try_cast(c{n} AS DOUBLE)" for n, _ in part}
+        asked = ", ".join(f"count(c{n}), count({v}), count(*) FILTER (isinf({v}))" for n, v in plain.items())
+        found = connection.execute(f"SELECT {asked} FROM raw").fetchone()
+        for (n, name), filled, cast, infinite in zip(part, found[0::3], found[1::3], found[2::3]):
+            # Most columns are nothing but numbers, told at a third of the cost.
+            simple = filled == cast > 0 and not infinite
+            columns.append(Column(name, n, "number", plain[n]) if simple else column_of(connection, name, n, delimiter))
+    return tuple(columns)
+
+
+def _rows(connection: DuckDBPyConnection) -> int:
+    return connection.execute("SELECT count(*) FROM raw").fetchone()[0]
 
 
 def _unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -102,8 +102,9 @@ def layout(lines: list[str], shown: str) -> Layout:
     delimiter = _delimiter(lines)
     try:
         first = next(csv.reader(lines, delimiter=delimiter))
-    except csv.Error as error:
-        raise TableError(shown, str(error), skip + 1, 1) from None
+    except csv.Error:
+        what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
+        raise TableError(shown, what, skip + 1, 1) from None
     if all(_plain(field) for field in first) and any(field.strip().lower() not in MISSING for field in first):
         return Layout(delimiter, skip, False, tuple(f"x{n}" for n in range(1, len(first) + 1)))
     names = tuple(name.strip() or f"column{n}" for n, name in enumerate(first, 1))

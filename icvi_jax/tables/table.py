@@ -14,6 +14,10 @@ LARGEST = 1e15
 """Beyond this a square no longer fits comfortably into float32, and no sensor measures it."""
 
 
+MOST_COLUMNS = 2000
+"""Of a text or Parquet file; telling the kinds of 10,000 columns takes minutes."""
+
+
 class TableError(ValueError):
     """A file that cannot be read, in one line that names file, row and column.
 
@@ -53,6 +57,8 @@ class Table(NamedTuple):
         What the label column says of each sample, ``(n,)`` integers numbered as they appear, or None.
     notes
         What the reader did that a person may want to know, a sentence each.
+    marks
+        Whether the truth is 0 or 1 and so marks stretches: what is 1 is one event, not a change there and one back.
     """
 
     name: str
@@ -62,6 +68,7 @@ class Table(NamedTuple):
     time_name: str = ""
     truth: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
+    marks: bool = False
 
 
 class Fleet(NamedTuple):
@@ -94,6 +101,16 @@ class Fleet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+def check_columns(file: str, count: int) -> None:
+    """Refuse a table that is too wide to be one of readings."""
+    if count > MOST_COLUMNS:
+        raise TableError(
+            file,
+            f"{count:,} columns are more than the {MOST_COLUMNS:,} this reads: cut the file into narrower ones, or "
+            "write many nodes as a long table (time, node, value)",
+        )
+
+
 def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) -> NDArray[np.float64]:
     """Refuse samples nothing can be said about: none, all missing, or absurdly large; infinite ones become missing."""
     x = np.asarray(x, np.float64)
@@ -120,13 +137,26 @@ def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) 
     return x
 
 
-def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Number labels of any kind in the order in which they first appear.
+def marks_stretches(labels: NDArray[np.generic]) -> bool:
+    """Whether labels are nothing but 0 and 1, or false and true.
 
     Examples
     --------
-    >>> number_labels(np.array(["b", "a", "b"])).tolist()
-    [0, 1, 0]
+    >>> marks_stretches(np.array([0.0, 1.0, 0.0])), marks_stretches(np.array(["a", "b"]))
+    (True, False)
     """
+    return labels.dtype.kind in "biuf" and bool(np.isin(labels, (0, 1)).all())
+
+
+def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Number labels of any kind in the order in which they first appear; 0 and 1 stay what they are.
+
+    Examples
+    --------
+    >>> number_labels(np.array(["b", "a", "b"])).tolist(), number_labels(np.array([1.0, 0.0])).tolist()
+    ([0, 1, 0], [1, 0])
+    """
+    if marks_stretches(labels):
+        return labels.astype(np.int64)
     _, first, which = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[which.reshape(-1)]

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from .sniff import Layout, layout
-from .table import TableError
+from .table import TableError, check_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SAMPLE_LINES = 200
+SAMPLE_LINES, LONGEST_LINE = 200, 1_000_000
 
 
 def connect() -> DuckDBPyConnection:
@@ -41,19 +41,21 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
     with _open(path, packed) as file:
         lines = _first_lines(file, shown)
     found = layout(lines, shown)
+    check_columns(shown, len(found.names))
     columns = {f"c{n}": "VARCHAR" for n in range(len(found.names))}
     with unglobbed(path, ".csv.gz" if packed else ".csv") as safe:
         try:
             connection.execute(
                 "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
                 "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
-                "compression=$compression, max_line_size=1000000)",
+                "compression=$compression, max_line_size=$longest)",
                 {
                     "path": str(safe),
                     "delim": found.delimiter,
                     "header": found.header,
                     "skip": found.skip,
                     "columns": columns,
+                    "longest": LONGEST_LINE,
                     "compression": "gzip" if packed else "none",
                 },
             )
@@ -69,12 +71,15 @@ def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
         for _ in range(found.skip):
             next(text)
         reader, before = csv.reader(text, delimiter=found.delimiter), 0
-        for row in reader:
-            if row or len(found.names) == 1:
-                if record + found.header == 0:
-                    return found.skip + before + 1
-                record -= 1
-            before = reader.line_num
+        try:
+            for row in reader:
+                if row or len(found.names) == 1:
+                    if record + found.header == 0:
+                        return found.skip + before + 1
+                    record -= 1
+                before = reader.line_num
+        except csv.Error:  # a field too long for this reader: it is near enough
+            return found.skip + before + 1
     return found.skip + before
 
 
@@ -117,19 +122,22 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
     if counts:
         expected, got = int(counts[1]), int(counts[2])
-        column = min(expected, got) + 1
+        commas = found.delimiter == "," and got > expected
+        hint = " (decimal commas? then put semicolons between the fields)" if commas else ""
         return TableError(
             shown,
-            f"{got} fields where the first row has {expected}",
+            f"{got} fields where the first row has {expected}{hint}",
             row,
-            column,
+            min(expected, got) + 1,
             found.names[got] if got < expected else "",
         )
     if "unicode" in message.lower() or "utf-8" in message.lower():
         return TableError(shown, "not UTF-8 text: save the file as UTF-8", row, _bad_byte(path, packed, row, found))
     if "quote" in message:
         return TableError(shown, "a quote that is not closed", row, 1)
-    return TableError(shown, message.splitlines()[0][:200], row, 1)
+    if "line size" in message.lower():
+        return TableError(shown, f"a line of more than {LONGEST_LINE:,} bytes: is this a table?", row, 1)
+    return TableError(shown, "cannot be read as a table of rows and columns: save it again as CSV", row, 1)
 
 
 def _bad_byte(path: Path, packed: bool, row: int | None, found: Layout) -> int:

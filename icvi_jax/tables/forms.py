@@ -1,0 +1,167 @@
+"""Numbers and times as people write them: decimal commas, thousands, booleans, dates of several countries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .sniff import MISSING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CLOCK = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
+DAY_FIRST = [f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y") for clock in CLOCK]
+MONTH_FIRST = [f"{day}{clock}" for day in ("%m/%d/%Y", "%m-%d-%Y") for clock in CLOCK]
+TIMES = {
+    "": "try_cast({c} AS TIMESTAMPTZ)::TIMESTAMP",
+    "day first": f"try_strptime({{c}}, {DAY_FIRST})",
+    "month first": f"try_strptime({{c}}, {MONTH_FIRST})",
+}
+TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
+GAP = " '\u2019\u00a0\u2009\u202f"
+"""What separates thousands beside commas and points: spaces and apostrophes of several kinds."""
+EXPONENT = r"([eE][+-]?\d+)?"
+COMMA, THOUSANDS = "decimal commas", "thousands separators"
+ORDINARY = rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}"
+
+
+class Column(NamedTuple):
+    """One column and what its values are.
+
+    Attributes
+    ----------
+    name, position
+        Name in the file; position from 0.
+    kind
+        "number", "time", "text", "empty" or "mixed": some values are numbers or times, some are not.
+    sql
+        Expression that gives the value: a double, a timestamp, or text.
+    bad
+        Of a mixed column, the first record (from 0) that is unlike the rest, else None.
+    note
+        What a person may want to know about how it is read, a sentence or nothing.
+    """
+
+    name: str
+    position: int
+    kind: str
+    sql: str
+    bad: int | None = None
+    note: str = ""
+
+
+class Form(NamedTuple):
+    """A way to write numbers: its name, the pattern of all values, and the SQL that makes them ordinary."""
+
+    name: str
+    pattern: str
+    sql: str
+
+
+COMMAS = Form(COMMA, rf"[+-]?(\d+,?\d*|,\d+){EXPONENT}", "replace({c}, ',', '.')")
+GROUPS = Form(THOUSANDS, rf"[+-]?[1-9]\d{{0,2}}(,\d{{3}})+(\.\d*)?{EXPONENT}|{ORDINARY}", "replace({c}, ',', '')")
+POINTS = Form(
+    f"{THOUSANDS} and {COMMA}",
+    rf"[+-]?[1-9]\d{{0,2}}(\.\d{{3}})+(,\d*)?{EXPONENT}|{COMMAS.pattern}",
+    "replace(replace({c}, '.', ''), ',', '.')",
+)
+GAPS = Form(
+    THOUSANDS,
+    rf"[+-]?[1-9]\d{{0,2}}([{GAP}]\d{{3}})+([.,]\d*)?{EXPONENT}|{COMMAS.pattern}|{ORDINARY}",
+    f"replace(translate({{c}}, '{GAP.replace(chr(39), chr(39) * 2)}', ''), ',', '.')",
+)
+EITHER = Form(f"{COMMA} and points", rf"{COMMAS.pattern}|{ORDINARY}", "replace({c}, ',', '.')")
+
+
+def column_of(connection: DuckDBPyConnection, name: str, position: int, delimiter: str) -> Column:
+    """Tell the kind of a text column that is not plain numbers, from all its values in the table ``raw``."""
+    cell = f"trim(c{position})"
+    present = f"lower({cell}) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
+    # Where commas stand between fields, those inside a field are more likely to separate thousands.
+    forms = (GROUPS, COMMAS) if delimiter == "," else (COMMAS, GROUPS)
+    forms = (Form("", ".*", "{c}"), *forms, POINTS, GAPS, EITHER)
+    values = [_number(form, cell, present) for form in forms]
+    told = f"CASE WHEN lower({cell}) IN {TRUE} THEN 1.0 WHEN lower({cell}) IN {FALSE} THEN 0.0 END"
+    asked = [f"count({value}), min(rowid) FILTER ({present} AND {value} IS NULL)" for value in (*values, told)]
+    count, *found = connection.execute(f"SELECT count(*) FILTER ({present}), {', '.join(asked)} FROM raw").fetchone()
+    if count == 0:
+        return Column(name, position, "empty", "CAST(NULL AS DOUBLE)")
+    parsed, bad = found[0::2], found[1::2]
+    if parsed[-1] == count:
+        return Column(name, position, "number", told)
+    best = max(range(len(forms)), key=lambda n: parsed[n])  # the first of equals
+    if parsed[best] == count:
+        two_ways = {forms[n].name for n in (1, 2) if parsed[n] == count} if best in (1, 2) else set()
+        note = _number_note(connection, name, forms[best], values[best], cell, present, len(two_ways) == 2)
+        return Column(name, position, "number", values[best], None, note)
+    if parsed[best]:
+        return Column(name, position, "mixed", values[best], bad[best])
+    return _time(connection, name, position, cell, present, count)
+
+
+def _number(form: Form, cell: str, present: str) -> str:
+    """SQL that gives the number in a cell written in a form, and nothing for what is not."""
+    value = f"try_cast({form.sql.format(c=cell)} AS DOUBLE)"
+    pattern = form.pattern.replace("'", "''")
+    fits = present if form.pattern == ".*" else f"{present} AND regexp_full_match({cell}, '{pattern}')"
+    return f"CASE WHEN {fits} THEN {value} END"
+
+
+def _number_note(
+    connection: DuckDBPyConnection, name: str, form: Form, value: str, cell: str, present: str, two_ways: bool
+) -> str:
+    """How numbers that are not plain are read, with the example that shows it best."""
+    if not form.name:
+        return ""
+    marks = f"{present} AND try_cast({cell} AS DOUBLE) IS NULL"
+    raw, number = connection.execute(
+        f"SELECT {cell}, {value} FROM raw WHERE {marks} ORDER BY length({cell}) DESC, rowid LIMIT 1"
+    ).fetchone()
+    doubt = "could be read two ways, taken as" if two_ways else "has"
+    return f"{name!r} {doubt} {form.name}: {raw!r} is {number:.15g}"
+
+
+def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, present: str, count: int) -> Column:
+    """Tell dates from text; those that can be read two ways are read so that time runs forward, else day first."""
+    values = {way: time.format(c=cell) for way, time in TIMES.items()}
+    counted = ", ".join(
+        f"count({time}), min(rowid) FILTER ({time} IS NULL), count(*) FILTER ({time} < {_before(time)})"
+        for time in (f"v{n}" for n in range(3))
+    )
+    picked = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values.values()))
+    lagged = ", ".join(f"lag(v{n}) OVER (ORDER BY rowid) AS {_before(f'v{n}')}" for n in range(3))
+    found = connection.execute(
+        f"WITH a AS (SELECT rowid, {picked} FROM raw WHERE {present}), b AS (SELECT *, {lagged} FROM a) "
+        f"SELECT {counted} FROM b"
+    ).fetchone()
+    parsed, bad, backward = (dict(zip(values, found[n::3])) for n in range(3))
+    # Most values first, then the order of time, then the order above.
+    way = min(values, key=lambda key: (-parsed[key], backward[key] if key else 0))
+    if not parsed[way]:
+        return Column(name, position, "text", f"c{position}")
+    if parsed[way] < count:
+        return Column(name, position, "mixed", values[way], bad[way])
+    other = {"day first": "month first", "month first": "day first"}.get(way, "")
+    note = ""
+    if other and parsed[other] == count:
+        raw, time = connection.execute(
+            f"SELECT {cell}, strftime({values[way]}, '%Y-%m-%d') FROM raw WHERE {present} "
+            f"ORDER BY {values[way]} = {values[other]}, rowid LIMIT 1"
+        ).fetchone()
+        note = f"dates in {name!r} could be read two ways, taken as {way}: {raw!r} is {time}"
+    return Column(name, position, "time", values[way], None, note)
+
+
+def _before(name: str) -> str:
+    return f"before_{name}"
+
+
+def merged(notes: Sequence[str]) -> list[str]:
+    """Notes without repetition: of many columns written alike, the first one stands for all."""
+    kept: dict[str, str] = {}
+    for note in notes:
+        what = note.partition("' ")[2].partition(":")[0]
+        kept.setdefault(what, note)
+    more = {what: sum(note.partition("' ")[2].partition(":")[0] == what for note in notes) - 1 for what in kept}
+    return [note + (f" (and {more[what]} more columns)" if more[what] else "") for what, note in kept.items()]

@@ -1,0 +1,144 @@
+"""What a column is by its name and its values: a reading, or something a person would not cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+LABELS = frozenset(
+    "label labels anomaly anomalies outlier outliers changepoint changepoints class classes target targets event "
+    "events truth groundtruth fault faults attack attacks mode cluster".split()
+)
+IDENTIFIERS = frozenset("id ids uid uuid guid index idx row rows rownumber seq sequence serial unnamed counter".split())
+LAST = {"label": "label", "labels": "label", "id": "identifier", "ids": "identifier", "uuid": "identifier"}
+"""Words at the end of a name that settle what it is: `class_label`, `row_id`."""
+FILLERS = frozenset("is has true gt".split())
+TIME_NAMES = frozenset("time timestamp datetime date epoch unixtime unix_time".split())
+TIME_WORDS = TIME_NAMES | frozenset(
+    "timestamps ts t utc gmt unix when stamp at clock zeit zeitstempel datum fecha hora tiempo heure temps horodatage "
+    "tijd tijdstip data ora".split()
+)
+UNITS = frozenset("s sec secs second seconds ms us µs μs ns millis utc".split())
+LEAST_ROWS = 20
+"""Fewer rows say nothing about whether a column is constant, has two values, or counts."""
+COUNTING = 0.99  # share of rows in which a counter goes up: it may start again now and then
+MOST_NAMES = 12
+REASONS = {
+    "label": "labels by their names; --columns takes them all the same, --label takes one as the truth",
+    "identifier": "identifiers by their names; --columns takes them all the same",
+    "constant": "the same value throughout; --columns takes them all the same",
+    "two values": "only two values; --columns takes them all the same",
+    "counter": "counters; --columns takes them all the same",
+    "time": "further times; --time chooses another one",
+    "no reading": "no reading in any row",
+}
+
+
+def by_name(name: str) -> str:
+    """Say what a name gives away: "label", "identifier", or "" for what may be a reading.
+
+    Examples
+    --------
+    >>> by_name("is_anomaly"), by_name("Unnamed: 0"), by_name("rowId"), by_name("heat index")
+    ('label', 'identifier', 'identifier', '')
+    """
+    words = _words(name)
+    whole = "".join(word for word in words if word not in FILLERS and not word.isdigit())
+    if whole in LABELS:
+        return "label"
+    return "identifier" if whole in IDENTIFIERS else LAST.get(words[-1], "") if words else ""
+
+
+def is_time_name(name: str) -> bool:
+    """Whether a name says that numbers under it are times, whatever they look like.
+
+    Examples
+    --------
+    >>> is_time_name("Time [ms]"), is_time_name("unix_time"), is_time_name("response_time")
+    (True, True, False)
+    """
+    return "".join(word for word in _words(name) if word not in UNITS) in TIME_NAMES
+
+
+def may_be_time(name: str, values: NDArray[np.float64]) -> bool:
+    """Whether numbers are times since 1970 under a name that has to do with time."""
+    return not TIME_WORDS.isdisjoint(_words(name)) and epoch_unit(values) > 0
+
+
+def epoch_unit(values: NDArray[np.float64]) -> float:
+    """How many units of an epoch time make a second, from 1980 to 2100: 1, 1e3, 1e6 or 1e9; 0 for other numbers.
+
+    Examples
+    --------
+    >>> epoch_unit(np.array([1.7e12, 1.8e12])), epoch_unit(np.array([21.5]))
+    (1000.0, 0.0)
+    """
+    if not values.size:
+        return 0.0
+    low, high = values.min(), values.max()
+    return next((unit for unit in (1.0, 1e3, 1e6, 1e9) if low >= 3.2e8 * unit and high < 4.1e9 * unit), 0.0)
+
+
+def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> list[str]:
+    """Say of each column of `x` (rows, p) what its values give away: "" for readings.
+
+    Parameters
+    ----------
+    x
+        Rows in the order of the file.
+    node
+        The node of each row, where there are several: a counter counts for itself in each, a constant is one in each.
+
+    Examples
+    --------
+    >>> t = np.arange(30.0)
+    >>> by_values(np.column_stack([t, t % 2, t * 0, np.sin(t)]))
+    ['counter', 'two values', 'constant', '']
+    """
+    order = np.arange(len(x)) if node is None else np.argsort(node, kind="stable")
+    starts = np.array([0]) if node is None else np.flatnonzero(np.diff(node[order], prepend=-1))
+    if len(x) < LEAST_ROWS * len(starts):
+        return ["no reading" if np.isnan(column).all() else "" for column in x.T]
+    return [_kind(column[order], starts) for column in x.T]
+
+
+def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
+    """What the values of one column give away, the rows of each node together."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return "no reading"
+    low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+    if (~(low < high)).all():  # also where a node has no reading
+        return "constant"
+    if ((known == known.min()) | (known == known.max())).all():
+        return "two values"
+    steps = np.diff(values)
+    steps[starts[1:] - 1] = np.nan  # from one node to the next
+    steps = steps[np.isfinite(steps)]
+    whole = (known == np.floor(known)).all()
+    return "counter" if whole and steps.size and (steps > 0).mean() >= COUNTING else ""
+
+
+def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
+    """One line for each rule that left columns out, given as pairs of a name and a reason.
+
+    Examples
+    --------
+    >>> sentences([("fan", "two values"), ("lamp", "two values")])
+    ["left out: 'fan', 'lamp' (only two values; --columns takes them all the same)"]
+    """
+    lines = []
+    for why, text in REASONS.items():
+        names = [repr(name) for name, reason in left_out if reason == why]
+        if names:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            lines.append(f"left out: {', '.join(names[:MOST_NAMES])}{more} ({text})")
+    return lines
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name in small letters, also of namesLikeThis."""
+    return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
