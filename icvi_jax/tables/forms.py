@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .sniff import MISSING
+from .table import some_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,6 +23,7 @@ TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 GAP = " '\u2019\u00a0\u2009\u202f"
 """What separates thousands beside commas and points: spaces and apostrophes of several kinds."""
 EXPONENT = r"([eE][+-]?\d+)?"
+DOUBT = " (it could be read otherwise)"
 COMMA, THOUSANDS = "decimal commas", "thousands separators"
 ORDINARY = rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}"
 
@@ -39,8 +41,8 @@ class Column(NamedTuple):
         Expression that gives the value: a double, a timestamp, or text.
     bad
         Of a mixed column, the first record (from 0) that is unlike the rest, else None.
-    note
-        What a person may want to know about how it is read, a sentence or nothing.
+    form, example
+        How numbers or dates are written that could be read differently, and a value that shows it; else empty.
     """
 
     name: str
@@ -48,7 +50,8 @@ class Column(NamedTuple):
     kind: str
     sql: str
     bad: int | None = None
-    note: str = ""
+    form: str = ""
+    example: str = ""
 
 
 class Form(NamedTuple):
@@ -92,9 +95,11 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
         return Column(name, position, "number", told)
     best = max(range(len(forms)), key=lambda n: parsed[n])  # the first of equals
     if parsed[best] == count:
-        two_ways = {forms[n].name for n in (1, 2) if parsed[n] == count} if best in (1, 2) else set()
-        note = _number_note(connection, name, forms[best], values[best], cell, present, len(two_ways) == 2)
-        return Column(name, position, "number", values[best], None, note)
+        if not best:
+            return Column(name, position, "number", values[best])
+        example = _example(connection, cell, values[best], f"{present} AND try_cast({cell} AS DOUBLE) IS NULL")
+        doubt = DOUBT if best in (1, 2) and parsed[1] == parsed[2] == count else ""
+        return Column(name, position, "number", values[best], None, forms[best].name, example + doubt)
     if parsed[best]:
         return Column(name, position, "mixed", values[best], bad[best])
     return _time(connection, name, position, cell, present, count)
@@ -108,18 +113,14 @@ def _number(form: Form, cell: str, present: str) -> str:
     return f"CASE WHEN {fits} THEN {value} END"
 
 
-def _number_note(
-    connection: DuckDBPyConnection, name: str, form: Form, value: str, cell: str, present: str, two_ways: bool
-) -> str:
-    """How numbers that are not plain are read, with the example that shows it best."""
-    if not form.name:
-        return ""
-    marks = f"{present} AND try_cast({cell} AS DOUBLE) IS NULL"
-    raw, number = connection.execute(
-        f"SELECT {cell}, {value} FROM raw WHERE {marks} ORDER BY length({cell}) DESC, rowid LIMIT 1"
+def _example(connection: DuckDBPyConnection, cell: str, value: str, where: str) -> str:
+    """A long cell among those `where` something is so, and what it is read as."""
+    found = connection.execute(
+        f"SELECT {cell}, {value} FROM raw WHERE {where} ORDER BY length({cell}) DESC, rowid LIMIT 1"
     ).fetchone()
-    doubt = "could be read two ways, taken as" if two_ways else "has"
-    return f"{name!r} {doubt} {form.name}: {raw!r} is {number:.15g}"
+    if found is None:
+        return ""
+    return f"{found[0]!r} is {found[1]:.15g}" if isinstance(found[1], float) else f"{found[0]!r} is {found[1]}"
 
 
 def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, present: str, count: int) -> Column:
@@ -143,25 +144,29 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
     if parsed[way] < count:
         return Column(name, position, "mixed", values[way], bad[way])
     other = {"day first": "month first", "month first": "day first"}.get(way, "")
-    note = ""
+    form = example = ""
     if other and parsed[other] == count:
-        raw, time = connection.execute(
-            f"SELECT {cell}, strftime({values[way]}, '%Y-%m-%d') FROM raw WHERE {present} "
-            f"ORDER BY {values[way]} = {values[other]}, rowid LIMIT 1"
-        ).fetchone()
-        note = f"dates in {name!r} could be read two ways, taken as {way}: {raw!r} is {time}"
-    return Column(name, position, "time", values[way], None, note)
+        form = f"dates with the {way}"
+        differs = f"{present} AND {values[way]} <> {values[other]}"
+        example = _example(connection, cell, f"strftime({values[way]}, '%Y-%m-%d')", differs) + DOUBT
+    return Column(name, position, "time", values[way], None, form, example)
 
 
 def _before(name: str) -> str:
     return f"before_{name}"
 
 
-def merged(notes: Sequence[str]) -> list[str]:
-    """Notes without repetition: of many columns written alike, the first one stands for all."""
-    kept: dict[str, str] = {}
-    for note in notes:
-        what = note.partition("' ")[2].partition(":")[0]
-        kept.setdefault(what, note)
-    more = {what: sum(note.partition("' ")[2].partition(":")[0] == what for note in notes) - 1 for what in kept}
-    return [note + (f" (and {more[what]} more columns)" if more[what] else "") for what, note in kept.items()]
+def told(columns: Sequence[Column]) -> list[str]:
+    """A sentence for each way of writing in which some columns are written.
+
+    Examples
+    --------
+    >>> told([Column("T", 0, "number", "", None, "decimal commas", "'1,5' is 1.5")])
+    ["decimal commas in 'T': '1,5' is 1.5"]
+    """
+    forms = dict.fromkeys(column.form for column in columns if column.form)
+    lines = []
+    for form in forms:
+        alike = [column for column in columns if column.form == form]
+        lines.append(f"{form} in {some_names([column.name for column in alike])}: {alike[0].example}")
+    return lines

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .forms import Column, merged
+from .forms import Column, told
 from .rules import TIME_NAMES as TIME_NAMES  # until the watch asks is_time_name
 from .rules import by_name, by_values, epoch_unit, is_time_name, may_be_time, sentences
 from .sheet import Sheet
 from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels
 
 LABEL = "label"
+EPOCHS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 TOO_LARGE = f"too large for a reading (at most {LARGEST:g}); leave the column out with --columns"
 
 
@@ -44,7 +45,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
         if label
         else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
     )
-    notes = [axis.note] if axis is not None and axis.note else []
+    notes = _about_time(sheet, axis) if axis is not None else []
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
@@ -66,7 +67,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
             raise nothing_left(sheet.shown, notes)
     if not features:
         raise TableError(sheet.shown, "no column of numbers" if sheet.rows else "the table has no rows", 1, 1)
-    notes += merged([column.note for column in features if column.note])
+    notes += told(features)
     return Picked(features, axis, truth, notes, bool(columns))
 
 
@@ -82,6 +83,14 @@ def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
         if found is not None:
             return found
     return None
+
+
+def _about_time(sheet: Sheet, axis: Column) -> list[str]:
+    """What to say about the time: in which unit it counts since 1970, or which way its dates are read."""
+    if axis.kind != "number":
+        return told([axis])
+    unit = EPOCHS.get(epoch_unit(sheet.extremes(axis)))
+    return [f"{axis.name!r} is the time, in {unit} since 1970 (--time chooses another)"] if unit else []
 
 
 def _second_time(sheet: Sheet, column: Column) -> str:

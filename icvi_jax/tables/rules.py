@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .table import some_names
+
 LABELS = frozenset(
     "label labels anomaly anomalies outlier outliers changepoint changepoints class classes target targets event "
     "events truth groundtruth fault faults attack attacks mode cluster".split()
@@ -25,7 +27,6 @@ UNITS = frozenset("s sec secs second seconds ms us µs μs ns millis utc".split(
 LEAST_ROWS = 20
 """Fewer rows say nothing about whether a column is constant, has two values, or counts."""
 COUNTING = 0.99  # share of rows in which a counter goes up: it may start again now and then
-MOST_NAMES = 12
 REASONS = {
     "label": "labels by their names; --columns takes them all the same, --label takes one as the truth",
     "identifier": "identifiers by their names; --columns takes them all the same",
@@ -132,10 +133,9 @@ def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
     """
     lines = []
     for why, text in REASONS.items():
-        names = [repr(name) for name, reason in left_out if reason == why]
+        names = [name for name, reason in left_out if reason == why]
         if names:
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            lines.append(f"left out: {', '.join(names[:MOST_NAMES])}{more} ({text})")
+            lines.append(f"left out: {some_names(names)} ({text})")
     return lines
 
 

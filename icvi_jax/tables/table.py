@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ LARGEST = 1e15
 """Beyond this a square no longer fits comfortably into float32, and no sensor measures it."""
 
 
-MOST_COLUMNS = 2000
-"""Of a text or Parquet file; telling the kinds of 10,000 columns takes minutes."""
+MOST_NAMES, MOST_COLUMNS = 12, 2000
+"""Of names in a sentence; of columns in a text or Parquet file: telling the kinds of 10,000 takes minutes."""
 
 
 class TableError(ValueError):
@@ -99,6 +100,18 @@ class Fleet(NamedTuple):
     times: Times | None = None
     time_name: str = ""
     notes: tuple[str, ...] = ()
+
+
+def some_names(names: Sequence[str]) -> str:
+    """Names for a sentence: the first dozen, and how many more there are.
+
+    Examples
+    --------
+    >>> some_names(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(repr, names[:MOST_NAMES])) + more
 
 
 def check_columns(file: str, count: int) -> None:
