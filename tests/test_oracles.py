@@ -49,6 +49,14 @@ def test_the_recursion_follows_the_samples_through_merges_and_births(forgetting)
             np.testing.assert_allclose(got, want[name], rtol=1e-10, atol=1e-9)
 
 
+def test_a_slot_born_again_without_a_merge_forgets_its_samples():
+    history = History(2, 0.5)
+    for x, slot, born in ((1.0, 0, [0]), (5.0, 1, [1]), (9.0, 0, [0])):
+        history.append([x], slot, born=born)
+    got = history.read(np.zeros((2, 1)))
+    assert got["M"].tolist() == [1.0, 0.5] and got["C"].tolist() == [81.0, 12.5]
+
+
 def test_components_are_the_sum_of_their_slots():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(300, 2)) * [6, 0.5] + 15 * rng.integers(0, 2, 300)[:, None] * [0, 1]
@@ -75,6 +83,7 @@ def test_conn_counts_its_pairs(forgetting):
         c.step(x, V, active)
         pairs.append(best_two(x, V, active))
     np.testing.assert_allclose(c.cadj, batch_cadj(pairs, 6, forgetting), atol=1e-12)
+    assert best_two(np.zeros(1), np.array([[3.0], [1.0], [2.0]]), [True] * 3) == (1, 2)
     assert 0 <= conn(c.cadj, [0, 0, 1, 1, 2, 1], active, forgetting) <= 1
     assert np.isnan(conn(c.cadj, [0] * 6, active, forgetting))
 
@@ -110,6 +119,12 @@ def test_change_sees_a_step_and_keeps_its_units_and_columns():
     np.testing.assert_allclose(one["y"], scaled["y"], atol=1e-8)
     np.testing.assert_allclose(one["p"], turned["p"], rtol=1e-12)
     assert one["mute"][299, 0] and np.isnan(one["y"][:320, 0]).all()
+    assert np.isfinite(one["y"][500:, 0]).any()  # a channel that was dead wakes
+
+
+def test_the_signal_of_white_noise_is_an_f_ratio_with_mean_one():
+    y = change(np.random.default_rng(0).normal(size=(4000, 2)))["y"][500:]
+    assert np.nanmean(y**4) == pytest.approx(1, abs=0.2)
 
 
 def test_a_missing_row_leaves_every_clusterer_as_it_was():
@@ -134,3 +149,5 @@ def test_silhouettes_prefer_the_right_labels():
     X[y == 1] += 20
     right = silhouettes.temporal_silhouette(t, X, y, 5, 10)
     assert right > 0.8 > silhouettes.temporal_silhouette(t, X, rng.integers(0, 2, 120), 5, 10)
+    X, labels = np.array([[0.0], [2.0], [10.0], [4.0]]), np.array([0, 1, 2, 0])
+    assert silhouettes.width(X, labels, 0, np.array([1.0]), 2) == 0.5  # a = 1, b = 2: the nearer of two others
