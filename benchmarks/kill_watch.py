@@ -74,7 +74,7 @@ def live_on(folder, seed, announce, step):
     if step:
         die_inside_a_write(step)
     with (folder / "alarms").open("a") as out:
-        watch = Watch(pipeline_of(Model(k=2, index=("xb",))), Reader(), folder / "kept", out)
+        watch = Watch(pipeline_of(Model(k=2, index=("xb",), standardize=False)), Reader(), folder / "kept", out)
         watch.restore()
         lines = list(feed())
         start = 0

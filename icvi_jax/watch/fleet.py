@@ -115,6 +115,8 @@ class Watch:
     def _begin(self) -> None:
         """Make the shard, once it is known what a sample holds."""
         if self.shard is None and self.reader.form:
+            for note in self.reader.notes:
+                say(note)
             self.shard = Shard(self.pipe, self.reader.form.features, self.store.id, self.keep_old)
 
     def _understood(self, lines: Sequence[tuple[bytes, str]]) -> list[Sample]:

@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from icvi_jax.tables.pick import TIME_NAMES
+from icvi_jax.tables.rules import by_name, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
 from icvi_jax.tables.table import LARGEST
 from icvi_jax.watch.sample import Sample, known_as
 
-NODE, LABEL = "node", "label"
+NODE = "node"
 PIECE = 1 << 16
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is read; of a longer one no more is kept than shows that it is too long."""
@@ -58,16 +58,22 @@ class Reader:
 
     Parameters
     ----------
-    columns : names of the features; empty: all numbers of the first sample but the time.
+    columns : names of the features; empty: all numbers of the first sample but the time, labels and identifiers.
     time, node : keys of time and node; an empty `time` is found by its name.
+
+    Attributes
+    ----------
+    notes : sentences about what was left out by its name.
     """
 
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE):
-        self.features = tuple(columns)
+        self._columns = self.features = tuple(columns)
+        self._settled = False
         self.time, self.node = time, node or NODE
         self.header: tuple[str, ...] = ()
         self.json = False
         self.count = 0
+        self.notes: list[str] = []
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
         """Understand one line; None for a blank line or a header, ValueError for a bad one."""
@@ -96,12 +102,12 @@ class Reader:
     @property
     def form(self) -> Form | None:
         """What is known of the feed, once there was a sample."""
-        return Form(self.features, self.header, self.time) if self.features else None
+        return Form(self.features, self.header, self.time) if self._settled else None
 
     def go_on(self, form: Form) -> None:
         """Go on with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
-        self.time = self.time or form.time
+        self.time, self._settled = self.time or form.time, True
 
     def _take_header(self, names: tuple[str, ...]) -> None:
         """Take the first CSV line as the names."""
@@ -119,20 +125,23 @@ class Reader:
         node = record.get(self.node, default_node)
         if isinstance(node, (dict, list)) or node is None:
             raise ValueError(f"{self.node!r} is not a name")
-        time = self.time or next((name for name in record if name.lower() in TIME_NAMES), "")
-        when = record.get(time) if time else None
-        features = self.features or self._first_features(record, time)
-        x = tuple(_reading(name, record) for name in features)
-        self.features, self.time = features, time
+        if not self._settled:
+            self._settle(record)
+        when = record.get(self.time) if self.time else None
+        x = tuple(_reading(name, record) for name in self.features)
+        self._settled = True
         return Sample(known_as(str(node)), when if isinstance(when, (str, int, float)) else None, x)
 
-    def _first_features(self, record: dict[str, object], time: str) -> tuple[str, ...]:
-        """All numbers of the first sample."""
-        taken = {self.node, time, LABEL}
-        found = tuple(name for name, value in record.items() if name not in taken and _number(value) is not None)
+    def _settle(self, record: dict[str, object]) -> None:
+        """Find time and features in the first sample: its numbers, but for those whose names say what else they are."""
+        time = self.time or next((name for name in record if is_time_name(name) and name not in self._columns), "")
+        rest = [name for name in record if name not in (self.node, time)]
+        numbers = [name for name in rest if _number(record[name]) is not None]
+        found = self._columns or tuple(name for name in numbers if not by_name(name))
         if not found:
-            raise ValueError("no number in the first sample")
-        return found
+            raise ValueError("no number in the first sample that could be a reading; --columns says which ones are")
+        self.features, self.time = found, time
+        self.notes = sentences([(name, by_name(name)) for name in numbers if name not in found and by_name(name)])
 
 
 def _json(text: str) -> dict[str, object]:

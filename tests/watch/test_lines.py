@@ -47,6 +47,17 @@ def test_lines_good_and_bad():
     assert after_garbage.read("garbage") is None and after_garbage.read('{"v": 1}') == Sample("", None, (1.0,))
 
 
+def test_labels_and_identifiers_are_left_out_by_name_and_columns_take_them():
+    line = '{"node": "a", "Time [ms]": 17, "is_anomaly": 1, "id": 4, "celsius": 20.5}'
+    reader = Reader()
+    assert reader.read(line) == Sample("a", 17, (20.5,)) and reader.form.time == "Time [ms]"
+    assert "'is_anomaly'" in reader.notes[0] and "'id'" in reader.notes[1]
+    reader = Reader(columns=["id", "Time [ms]"])
+    assert reader.read(line) == Sample("a", None, (4.0, 17.0)) and not reader.notes[1:]
+    with pytest.raises(ValueError, match="--columns says"):
+        Reader().read('{"label": 3}')
+
+
 @pytest.mark.parametrize(
     "bad", [b"a,1\r2", b"a," + b"1" * 200_000, bytes(range(256)).replace(b"\n", b""), b"a,\x00", b"a,\xff", b'a,"1\rx"']
 )

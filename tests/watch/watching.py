@@ -15,9 +15,9 @@ from icvi_jax.cli.options import Model
 from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
 
-COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb"]
+COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb", "--no-standardize"]
 PATIENCE = 300  # a machine may be busy
-PIPE = pipeline_of(Model(k=2, index=("xb",)))
+PIPE = pipeline_of(Model(k=2, index=("xb",), standardize=False))
 
 
 def samples(count=260, nodes=("a", "b")):
