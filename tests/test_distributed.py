@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import jax
@@ -15,6 +18,7 @@ import pytest
 import icvi_jax as icvi
 from icvi_jax.distributed import PeerLost, collectives, start
 from icvi_jax.distributed import __main__ as launcher
+from icvi_jax.distributed.meet import NotJoined, meet
 
 PROGRAM = """
 import json, os, sys
@@ -170,7 +174,8 @@ def test_another_number_of_processes_deals_the_nodes_out_again(two, tmp_path):
 def test_a_checkpoint_that_not_all_have_is_not_used(tmp_path):
     group = start()
     live = group.live(tmp_path / "states", PIPE, 2, ["a"])
-    with mock.patch.object(collectives, "everywhere", lambda n: np.array([n, [0] * len(n)])):  # as if a second had none
+    # As if a second process had none.
+    with mock.patch.object(collectives, "everywhere", lambda n: np.array([n, [0, 0, *n[2:]][: len(n)]])):
         group.save(live, tmp_path / "states")
         group.live(tmp_path / "states", PIPE, 2, ["a"])
         assert not list((tmp_path / "states" / "process-0-of-1").iterdir())
@@ -178,6 +183,72 @@ def test_a_checkpoint_that_not_all_have_is_not_used(tmp_path):
             group.save(live, tmp_path / "states")
         with pytest.raises(icvi.CheckpointError, match="too far apart: process 0 2, process 1 0"):
             group.live(tmp_path / "states", PIPE, 2, ["a"])
+
+
+def test_different_features_are_said(tmp_path):
+    group = start()
+    with (
+        mock.patch.object(collectives, "everywhere", lambda n: np.array([n, [*n[:2], 3]])),
+        pytest.raises(
+            ValueError, match="process 0 has 2, process 1 has 3 features; give all processes the same columns"
+        ),
+    ):
+        group.live(tmp_path / "states", PIPE, 2, ["a"])
+
+
+def test_a_wrong_port_is_one_line_and_no_trace(tmp_path):
+    (tmp_path / "program.py").write_text("from icvi_jax import distributed\ndistributed.start()\n")
+    command = [sys.executable, "-m", "icvi_jax.distributed", "--processes", "2", "--timeout", "1"]
+    where = f"127.0.0.1:{launcher._free_port()}"
+    for process, said in (
+        (1, f"process 0 does not answer at {where} within 1 s"),
+        (0, "process 1 did not come within 1 s"),
+    ):
+        mine = [*command, "--id", str(process), "--coordinator", where, str(tmp_path / "program.py")]
+        done = subprocess.run(mine, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+
+
+def meeting(*calls):
+    """Let several processes meet in threads; gives what each of them was told, or an empty text."""
+
+    def told(call):
+        try:
+            meet(*call)
+        except NotJoined as problem:
+            return str(problem)
+        return ""
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(told, calls))
+
+
+def test_processes_meet_or_are_told_why_not():
+    port = launcher._free_port()
+    where = f"127.0.0.1:{port}"
+    assert meeting((where, 3, 0, 20, where), (where, 3, 2, 20), (where, 3, 1, 20)) == ["", "", ""]
+    assert meeting((where, 2, 0, 20, where), (where, 2, 1, 20)) == ["", ""], "the port is free again at once"
+    here, there = meeting((where, 2, 0, 1, where), (where, 3, 1, 1))
+    assert "process 1 did not come" in here and there == "process 0 was started with --processes 2, process 1 with 3"
+    first, one, other = meeting((where, 3, 0, 2, where), (where, 3, 1, 2), (where, 3, 1, 2))
+    assert "process 2 did not come" in first and any("two processes with --id 1" in text for text in (one, other))
+    with socket.create_server(("127.0.0.1", port)) as taken:
+        (told,) = meeting((where, 2, 0, 1, where))
+        assert "choose another port" in told
+
+        def answer():
+            line, _ = taken.accept()
+            with line:
+                line.recv(100)
+                line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        (told,) = meeting((where, 2, 1, 5))
+        thread.join()
+        assert "is not process 0 of a fleet" in told
+    for wrong in ("head", "head:", ":7777", "head:99999", "head:x"):
+        assert "no host:port" in meeting((wrong, 2, 1, 1))[0]
 
 
 def test_a_silent_or_broken_partner_is_a_clear_error():

@@ -18,6 +18,7 @@ A program calls `group = distributed.start()` before any other JAX work, and goe
 """
 
 from icvi_jax.distributed.group import Group, PeerLost, start
+from icvi_jax.distributed.meet import NotJoined
 from icvi_jax.distributed.summary import Spread, Summary
 
-__all__ = ["Group", "PeerLost", "Spread", "Summary", "start"]
+__all__ = ["Group", "NotJoined", "PeerLost", "Spread", "Summary", "start"]

@@ -55,13 +55,16 @@ def _one(given):
         jax.config.update("jax_num_cpu_devices", given.devices)
     sys.argv = [given.program, *given.arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(given.program)))
-    from icvi_jax.distributed import PeerLost
+    from icvi_jax.distributed import NotJoined, PeerLost
 
     try:
         runpy.run_path(given.program, run_name="__main__")
     except PeerLost as problem:
         _say(f"{problem}; start all again to go on from the last checkpoint")
         status = LOST
+    except NotJoined as problem:
+        _say(f"process {given.id}: {problem}")
+        status = 1
     except Exception:
         traceback.print_exc()
         status = 1

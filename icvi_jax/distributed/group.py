@@ -14,6 +14,7 @@ import numpy as np
 from icvi_jax import checkpoint
 from icvi_jax.checkpoint import shards
 from icvi_jax.distributed import collectives
+from icvi_jax.distributed.meet import meet
 from icvi_jax.distributed.summary import Summary, summarize
 from icvi_jax.drive.engine import FIELDS
 from icvi_jax.drive.live import Live
@@ -55,6 +56,7 @@ def start(
             raise ValueError("distributed.start: several processes need coordinator='host:port' of process 0")
         if bind is None and coordinator.startswith(("127.", "localhost:")):
             bind = coordinator  # a fleet on one machine is nobody else's business
+        meet(coordinator, processes, process, timeout, bind)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
             coordinator, processes, process, initialization_timeout=int(timeout), coordinator_bind_address=bind,
@@ -101,7 +103,10 @@ class Group(NamedTuple):
         newest = max(checkpoint.numbered(own), default=0) if own.is_dir() else 0
         while newest and not _loads(own, newest, pipe):
             newest = max((n for n in checkpoint.numbered(own) if n < newest), default=0)
-        numbers = self.together(lambda: collectives.everywhere([newest, len(others)]))
+        numbers = self.together(lambda: collectives.everywhere([newest, len(others), features]))
+        if (numbers[:, 2] != features).any():
+            held = ", ".join(f"process {i} has {n}" for i, n in enumerate(numbers[:, 2]))
+            raise ValueError(f"Group.live(features=…): {held} features; give all processes the same columns")
         least, most = numbers[:, 0].min(), numbers[:, 0].max()
         if most - least > 1:
             held = ", ".join(f"process {i} {n}" for i, n in enumerate(numbers[:, 0]))
