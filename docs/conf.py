@@ -19,7 +19,8 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "notebooks/plots.py", "notebooks/recordings.py", "notebooks/study.py", "notebooks/claims.py"]
+exclude_patterns = ["_build", "conf.py", *(f"notebooks/{name}.py" for name in ("plots", "recordings", "study", "claims"))]
+default_role = "code"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
@@ -32,6 +33,7 @@ html_static_path = ["_static"]
 mathjax_path = "mathjax.js"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+napoleon_use_ivar = True
 napoleon_use_param = False
 napoleon_use_rtype = False
 copybutton_prompt_text = ">>> |... |\\$ "
@@ -41,6 +43,7 @@ copybutton_prompt_is_regexp = True
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)
 
 ENTRY = re.compile(r"^([*\w][\w*, .]*) : (.*)$")
+STAR = re.compile(r"(?<![\\`\w*])(\*)(?=(streams|shape)\b)")
 LISTS = ("Parameters", "Attributes", "Returns", "Raises")
 
 
@@ -54,6 +57,7 @@ def plain_entries(app, what, name, obj, options, lines):
             inside = False
         match = ENTRY.match(line) if inside else None
         out += [match[1], "    " + match[2]] if match else [line]
+    out = [line if ">>>" in line else STAR.sub(r"\\\1", line) for line in out]
     lines[:] = out
 
 
