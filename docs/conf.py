@@ -15,11 +15,12 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "conf.py", *(f"notebooks/{name}.py" for name in ("plots", "recordings", "study", "claims"))]
+HELPERS = ("plots", "recordings", "study", "claims")
+exclude_patterns = ["_build", "conf.py", *(f"notebooks/{name}.py" for name in HELPERS)]
 default_role = "code"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -30,7 +31,6 @@ nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 html_theme = "furo"
 html_title = "icvi_jax"
 html_static_path = ["_static"]
-mathjax_path = "mathjax.js"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_ivar = True
