@@ -10,6 +10,7 @@ from icvi_jax.drive.run import Run, run
 from icvi_jax.explain import explain
 from icvi_jax.export import Export, export
 from icvi_jax.indices import (
+    CONN,
     PBM,
     RMSSTD,
     WB,

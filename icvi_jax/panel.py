@@ -7,12 +7,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor, there
+from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import advance, cast, library, namespace, usable
+from icvi_jax.kernels.arrays import advance, cast, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
-from icvi_jax.spec import derived, is_number, number, settle, spec
+from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import Count, Stats, Step, closure, pick
+from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, Event, Merge, Namespace, Prototypes
 
 
@@ -40,10 +42,12 @@ class Panel:
     Parameters
     ----------
     indices : the indices; their names must differ.
-    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later; 1 never forgets. Between 1 − 1e-5 and
-        1 single precision cannot tell 1 − λ, so that is an error. See `forgetting_of` for half-lives.
+    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later; 1 never forgets. Above 1 − 1e-5 single
+        precision cannot tell 1 − λ, so that is an error. See `forgetting_of` for half-lives.
     fuzzifier : m ≥ 1, the power of soft memberships; crisp ones do not feel it.
     norm : a positive definite matrix A (p, p): indices measure distance by ‖x‖² = xᵀAx. The clusterer does not.
+    of : "slots", or "clusters" for the named clusters of a clusterer that has several slots to a cluster: their
+        statistics are combined exactly, and their centres are the means of their members.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Panel:
     forgetting: float = 1.0
     fuzzifier: float = 2.0
     norm: Array | None = None
+    of: str = static("slots")
     factor: Array | None = derived()
 
     def __post_init__(self):
@@ -73,6 +78,7 @@ class Panel:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"Panel(indices=…): two indices are named {name!r}; give one another name, name='…'")
+        one_of("Panel", "of", self.of, ("slots", "clusters"))
         lam, m = self.forgetting, self.fuzzifier
         if is_number(lam):
             number("Panel", "forgetting", lam, 0 < lam <= 1, "a number in (0, 1]; 1 never forgets")
@@ -88,15 +94,24 @@ class Panel:
         """The statistics the indices need, each once."""
         return closure((Count, *(part for index in self.indices for part in index.needs)))
 
+    @property
+    def grouped(self) -> bool:
+        """Whether it must know which slots make one cluster."""
+        return self.of == "clusters" or any(index.grouped for index in self.indices)
+
     def init(self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PanelState:
         """The state before any sample, for `k` slots; `dtype` defaults to the library's default float."""
-        if k < 1 or features < 1:
-            raise ValueError(f"Panel.init(k={k}, features={features}): needs at least one of each")
+        whole("Panel.init", "k", k)
+        whole("Panel.init", "features", features)
         xp, dtype, streams = layout(xp, dtype, streams)
         return PanelState(
             no_anchor(features, streams, xp, dtype),
             xp.zeros(streams, dtype=xp.int32),
-            Prototypes(xp.zeros((k, features, *streams), dtype=dtype), xp.zeros((k, *streams), dtype=xp.bool)),
+            Prototypes(
+                xp.zeros((k, features, *streams), dtype=dtype),
+                xp.zeros((k, *streams), dtype=xp.bool),
+                xp.full((k, *streams), -1, dtype=xp.int32) if self.grouped else None,
+            ),
             self.start(k, features, streams, xp, dtype),
         )
 
@@ -106,7 +121,10 @@ class Panel:
             raise ValueError(f"Panel(norm=…): the matrix is for {len(self.factor)} features, the stream has {features}")
         return {part.name: part.init(k, features, streams, xp, dtype) for part in self.statistics}
 
-    def step(self, state: PanelState, x, u, centers, active=None, elapsed=None) -> tuple[PanelState, dict[str, Array]]:
+    def step(
+        self, state: PanelState, x: Array, u: Array, centers: Array, active: Array | None = None,
+        elapsed: Array | None = None, clusters: Array | None = None,
+    ) -> tuple[PanelState, dict[str, Array]]:  # fmt: skip
         """Take in one sample of anybody's clusterer.
 
         Parameters
@@ -118,6 +136,8 @@ class Panel:
         active : (k, *streams), slots in use after this sample; all by default. A slot that becomes active starts from
             nothing; one that becomes inactive is forgotten.
         elapsed : time since the last sample, in units of which one fades by `forgetting`; 1 by default.
+        clusters : (k, *streams), whole numbers from 0: which cluster each slot belongs to after this sample. Only for
+            ``of="clusters"`` and for `CONN`, which is NaN without it.
 
         Returns
         -------
@@ -125,20 +145,26 @@ class Panel:
         """
         xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
         x, u, centers = (xp.asarray(a, dtype=dtype) for a in (x, u, centers))
-        _check_shapes(state, x, u, centers)
+        check_shapes(state.anchor, state.prototypes, x, u, centers)
         active = xp.ones_like(state.prototypes.active) if active is None else xp.asarray(active, dtype=xp.bool)
-        good = _complete(x, u, centers, active)
-        anchor = set_anchor(state.anchor, x, there(x) & good)
-        return self.advance(state._replace(anchor=anchor), about(anchor, x), u, about(anchor, centers), active, elapsed)
+        if clusters is None and self.of == "clusters":
+            raise ValueError('Panel(of="clusters").step(clusters=None): say which cluster each slot belongs to')
+        good = complete(x, u, centers, active)
+        state = state._replace(anchor=set_anchor(state.anchor, x, there(x) & good))
+        return self.advance(state, about(state.anchor, x), u, about(state.anchor, centers), active, elapsed, clusters)
 
-    def advance(self, state: PanelState, x, u, centers, active, elapsed=None) -> tuple[PanelState, dict[str, Array]]:
+    def advance(
+        self, state: PanelState, x: Array, u: Array, centers: Array, active: Array, elapsed: Array | None = None,
+        clusters: Array | None = None,
+    ) -> tuple[PanelState, dict[str, Array]]:  # fmt: skip
         """`step` for coordinates that are already about the state's anchor; all slots are named in `active`."""
         xp = namespace(x)
-        seen = _complete(x, u, centers, active) & punctual(elapsed, x)
+        seen = complete(x, u, centers, active) & punctual(elapsed, x)
         old, zero = state.prototypes, xp.zeros_like(x)
         after = Prototypes(
             xp.where(seen, xp.where(active[:, None, ...], centers, zero), old.centers),
             xp.where(seen, active, old.active),
+            renamed(old.names, clusters, seen),
         )
         members = xp.where(seen & active, u, xp.zeros_like(u))
         event = Event(xp.where(seen, x, zero), members, old, after, seen, ready=xp.ones_like(seen))
@@ -154,7 +180,7 @@ class Panel:
         w = event.u if crisp else weights(event.u, cast(self.fuzzifier, event.x))
         fade = xp.where(event.seen, fade, xp.ones_like(event.x[0, ...]))
         before, after = self._view(event.before), self._view(event.after)
-        step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, before, after, event.born)
+        step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, before, after, event.born, event.merge)
         if event.begin is not None:
             starts = {part.name: part.begin(statistics, before, event.begin_mass) for part in self.statistics}
             statistics = {
@@ -165,7 +191,12 @@ class Panel:
             statistics = self.merged(statistics, event.merge)
         if event.born is not None:
             statistics = {part.name: part.forget(statistics[part.name], event.born) for part in self.statistics}
-        return {part.name: part.update(statistics, step) for part in self.statistics}
+        if self.of == "slots":
+            return {part.name: part.update(statistics, step) for part in self.statistics}
+        new = {part.name: part.update(statistics, step) for part in self.statistics if not part.follows}
+        clusters = gathered(self.statistics, new, after)[1]
+        step = step._replace(after=clusters)
+        return new | {part.name: part.update(statistics, step) for part in self.statistics if part.follows}
 
     def merged(self, statistics, merge: Merge):
         """The statistics after the members of one slot went to another."""
@@ -188,7 +219,8 @@ class Panel:
 
     def stats(self, statistics, prototypes: Prototypes) -> Stats:
         """What indices see: views of the statistics at the given prototypes."""
-        return Stats(self.statistics, statistics, self._view(prototypes))
+        parts, slots = self.statistics, self._view(prototypes)
+        return Stats(parts, *((statistics, slots) if self.of == "slots" else gathered(parts, statistics, slots)), slots)
 
     def seen_by(self, x):
         """Coordinates (…, p, *streams) as the norm sees them: Lᵀx with A = LLᵀ."""
@@ -204,16 +236,6 @@ class Panel:
         return prototypes._replace(centers=xp.stack(rows))
 
 
-def layout(xp, dtype, streams):
-    """The array-API form of `xp`, its default float where `dtype` is None, and `streams` as a tuple."""
-    xp = library(xp)
-    streams = (streams,) if isinstance(streams, int) else tuple(streams)
-    dtype = xp.asarray(0.0).dtype if dtype is None else dtype
-    if not xp.isdtype(xp.empty(0, dtype=dtype).dtype, "real floating"):
-        raise ValueError(f"init(dtype={dtype}): a state is of floats, float32 or float64")
-    return xp, dtype, streams
-
-
 def forgetting_of(half_life: float) -> float:
     """The forgetting factor with which a sample's weight is halved after `half_life` samples (or time units).
 
@@ -225,27 +247,3 @@ def forgetting_of(half_life: float) -> float:
     if is_number(half_life):
         number("forgetting_of", "half_life", half_life, half_life > 0, "a positive number")
     return 0.5 ** (1 / half_life)
-
-
-def punctual(elapsed: Array | None, x: Array) -> Array:
-    """Whether the time since the last sample makes sense, (*streams): finite and not negative."""
-    xp = namespace(x)
-    if elapsed is None:
-        return xp.ones_like(x[0, ...], dtype=xp.bool)
-    gap = cast(elapsed, x)
-    return xp.isfinite(gap) & (gap >= 0) & xp.ones_like(x[0, ...], dtype=xp.bool)
-
-
-def _complete(x, u, centers, active):
-    """Whether sample, memberships and all centres in use can be worked with."""
-    xp = namespace(x)
-    shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
-    return usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
-
-
-def _check_shapes(state, x, u, centers):
-    shape = state.anchor.high.shape
-    expected = {"x": shape, "u": state.prototypes.active.shape, "centers": state.prototypes.centers.shape}
-    for (field, shape), got in zip(expected.items(), (x, u, centers)):
-        if tuple(got.shape) != tuple(shape):
-            raise ValueError(f"Panel.step({field}=…): expected shape {tuple(shape)}, got {tuple(got.shape)}")

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
+from icvi_jax.gate import layout, punctual
 from icvi_jax.kernels.arrays import advance, namespace
 from icvi_jax.monitors import Heard, Monitor, SampleMonitor
-from icvi_jax.panel import Panel, PanelState, layout, punctual
+from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, Event, Namespace, Prototypes, Reading, Shown
@@ -47,7 +48,8 @@ class PipelineState(NamedTuple):
         """The part that `icvi_jax.explain` and the panel's own functions take."""
         if self.clusterer is None:
             raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")
-        prototypes = Prototypes(self.clusterer.centers, self.clusterer.active)
+        names = getattr(self.clusterer, "names", None)
+        prototypes = Prototypes(self.clusterer.centers, self.clusterer.active, names)
         return PanelState(self.anchor, self.missing, prototypes, self.statistics)
 
 
@@ -83,6 +85,13 @@ class Pipeline:
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel judges a clusterer; give one, or panel=None too")
         indices = () if self.panel is None else self.panel.indices
+        if self.panel is not None and self.panel.grouped and not self.clusterer.grouped:
+            asks = [f"the index {index.name!r}" for index in indices if index.grouped] or ['Panel(of="clusters")']
+            kind = type(self.clusterer).__name__
+            raise ValueError(
+                f"Pipeline(clusterer={kind}): {asks[0]} needs a clusterer with several prototypes a cluster, such as "
+                "MergeSplit"
+            )
         known = [index.name for index in indices] + ([] if self.clusterer is None else [SURPRISE])
         monitors = self.monitors
         if isinstance(monitors, Mapping):  # a tuple of monitors that know their names: hashable

@@ -92,7 +92,7 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     index = slots(old.active, k)
     everywhere = xp.ones_like(old.active)
     statistics = panel.merged(state.statistics, Merge((index == i) & everywhere, (index == j) & everywhere))
-    return state._replace(prototypes=Prototypes(xp.stack(rows), xp.stack(flags)), statistics=statistics)
+    return state._replace(prototypes=Prototypes(xp.stack(rows), xp.stack(flags), old.names), statistics=statistics)
 
 
 def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:
@@ -132,8 +132,11 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
         )
         for state in (earlier, later)
     )
+    names = [state.prototypes.names for state in (earlier, later)]
     prototypes = Prototypes(
-        xp.where(empty, old, new), xp.where(empty, earlier.prototypes.active, later.prototypes.active)
+        xp.where(empty, old, new),
+        xp.where(empty, earlier.prototypes.active, later.prototypes.active),
+        None if names[1] is None else xp.where(empty, *names),
     )
     room = COUNT_LIMIT - earlier.missing
     missing = earlier.missing + xp.where(later.missing < room, later.missing, room)

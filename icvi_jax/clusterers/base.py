@@ -17,10 +17,12 @@ class Clusterer:
     Attributes
     ----------
     crisp : whether memberships are always 0 or 1, so that the fuzzifier plays no part.
+    grouped : whether a cluster may have several slots: then prototypes have names.
     slots : the number of slots.
     """
 
     crisp: ClassVar[bool]
+    grouped: ClassVar[bool] = False
 
     @property
     def slots(self) -> int:

@@ -67,6 +67,7 @@ class MergeSplit(Clusterer):
     far: float = 3.0
     gain: float = 20.0
     crisp = True
+    grouped = True
 
     def __post_init__(self):
         whole("MergeSplit", "slots", self.slots, 2)

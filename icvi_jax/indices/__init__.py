@@ -4,6 +4,7 @@ from icvi_jax.indices.ball_hall import BallHall
 from icvi_jax.indices.base import Index
 from icvi_jax.indices.calinski_harabasz import CalinskiHarabasz
 from icvi_jax.indices.centroid_silhouette import CentroidSilhouette
+from icvi_jax.indices.conn import CONN
 from icvi_jax.indices.davies_bouldin import DaviesBouldin
 from icvi_jax.indices.fukuyama_sugeno import FukuyamaSugeno
 from icvi_jax.indices.generalized_dunn_43 import GeneralizedDunn43
@@ -46,6 +47,7 @@ __all__ = [
     "PartitionEntropy",
     "FukuyamaSugeno",
     "Kwon",
+    "CONN",
     "catalogue",
 ]
 

@@ -22,6 +22,7 @@ class Index:
     range : smallest and largest value it can take.
     positive : whether all values are positive, so that monitors may take logarithms.
     scattered : whether it is built on dispersions or covariances; NaN while all clusters are singletons.
+    grouped : whether it judges a map of several prototypes a cluster, and says nothing of other clusterers.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Index:
     range: ClassVar[tuple[float, float]] = (0.0, math.inf)
     positive: ClassVar[bool] = True
     scattered: ClassVar[bool] = True
+    grouped: ClassVar[bool] = False
 
     def value(self, stats: Stats, forgetting: Array) -> Array:
         """The value (*streams); `forgetting` is λ as an array of the state's type."""

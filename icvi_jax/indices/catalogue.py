@@ -18,6 +18,7 @@ class Entry(NamedTuple):
     goal : "min" or "max", the direction that is good.
     range : smallest and largest value.
     needs : names of the statistics it reads.
+    grouped : whether it needs a clusterer with several prototypes a cluster.
     meaning : one line in words.
     """
 
@@ -26,6 +27,7 @@ class Entry(NamedTuple):
     goal: str
     range: tuple[float, float]
     needs: tuple[str, ...]
+    grouped: bool
     meaning: str
 
 
@@ -40,12 +42,9 @@ def catalogue() -> tuple[Entry, ...]:
     db min Mean over clusters of the worst ratio of spread to distance; small is good.
     """
     parts = (vars(indices)[name] for name in indices.__all__)
-    return tuple(
-        Entry(part.name, part, part.goal, part.range, tuple(need.name for need in part.needs), _meaning(part))
-        for part in parts
-        if isinstance(part, type) and issubclass(part, Index) and part is not Index
-    )
+    return tuple(_entry(p) for p in parts if isinstance(p, type) and issubclass(p, Index) and p is not Index)
 
 
-def _meaning(part):
-    return part.__doc__.strip().splitlines()[0]
+def _entry(part):
+    needs, meaning = tuple(need.name for need in part.needs), part.__doc__.strip().splitlines()[0]
+    return Entry(part.name, part, part.goal, part.range, needs, part.grouped, meaning)

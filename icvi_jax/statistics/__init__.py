@@ -1,6 +1,7 @@
 """Statistics: the recursive part of a panel, one file each. An index is a read-out of these."""
 
 from icvi_jax.statistics.base import Recording, Statistic, Step, closure, pick
+from icvi_jax.statistics.connections import Connections
 from icvi_jax.statistics.count import Count
 from icvi_jax.statistics.covariance import Covariance, OverallCovariance
 from icvi_jax.statistics.dispersion import Dispersion
@@ -10,6 +11,7 @@ from icvi_jax.statistics.separation import Separation
 from icvi_jax.statistics.stats import Stats
 
 __all__ = [
+    "Connections",
     "Count",
     "Covariance",
     "Dispersion",

@@ -20,6 +20,7 @@ class Step(NamedTuple):
     seen : (*streams), boolean.
     before, after : the prototypes before and after the sample.
     born : (k, *streams), boolean, or None: slots that begin anew with this sample; see `Event`.
+    merge : clusters that became one, or None; the old states are already merged, and `born` slots have no past.
     """
 
     x: Array
@@ -30,6 +31,7 @@ class Step(NamedTuple):
     before: Prototypes
     after: Prototypes
     born: Array | None = None
+    merge: Merge | None = None
 
 
 class Recording(NamedTuple):
@@ -41,6 +43,8 @@ class Recording(NamedTuple):
     w : (n, k), the weights u^m, 0 before the last birth of a slot.
     fades : (n,), the weight λ^(n−j) that is left of each sample.
     centers, active : (n, k, p) and (n, k), the path of the prototypes.
+    given : (n, k), the weights u^m as they were when the sample came.
+    names : (n, k), which cluster each slot belonged to, or None.
     """
 
     x: Array
@@ -49,6 +53,8 @@ class Recording(NamedTuple):
     fades: Array
     centers: Array
     active: Array
+    given: Array
+    names: Array | None = None
 
 
 class Statistic:
@@ -56,7 +62,14 @@ class Statistic:
 
     Subclasses are never instantiated. A state is a named tuple of arrays with streams trailing. `name` is the field of
     `Stats` under which indices find it, `needs` the statistics whose states `update` or `view` reads besides its own.
+    On a panel of clusters of several slots, states are merged before they are read, unless not `gathers`; a statistic
+    that `follows` the clusters is updated after the others, with the clusters' prototypes. `shards`: two shards combine
+    to exactly the whole.
     """
+
+    gathers: ClassVar[bool] = True
+    follows: ClassVar[bool] = False
+    shards: ClassVar[bool] = True
 
     name: ClassVar[str]
     needs: ClassVar[tuple[type[Statistic], ...]] = ()

@@ -25,6 +25,7 @@ class Separation(Statistic):
     """Squared distances between active centres, and the reach of a lone one."""
 
     name = "separation"
+    follows = True
 
     @staticmethod
     def init(k, features, streams, xp, dtype):

@@ -12,18 +12,20 @@ class Stats:
 
     Attributes
     ----------
-    centers, active : the prototypes.
+    centers, active : the prototypes, of slots or of clusters as the panel says.
+    slots : the prototypes of slots, with the names of their clusters.
     k : number of active slots, as a float.
     samples : N, the number of samples seen, as a float.
     n : ω, the faded number of samples.
     dispersion, separation, … : the views of the statistics on the panel, by their names.
     """
 
-    def __init__(self, parts, states, prototypes):
+    def __init__(self, parts, states, prototypes, slots=None):
         self._parts = {part.name: part for part in parts}
         self._states = states
         self._views = {}
-        self.centers, self.active, self.names = prototypes
+        self.centers, self.active, _ = prototypes
+        self.slots = prototypes if slots is None else slots
 
     def __getattr__(self, name):
         if name.startswith("_") or name not in self._parts:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import array_api_compat
 import numpy as np
 
 from icvi_jax.kernels.arrays import cast, library, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.panel import Panel
-from icvi_jax.statistics import Recording
+from icvi_jax.statistics import Dispersion, Recording
+from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, Prototypes
 from icvi_jax.validation.validate import recorded
 
@@ -20,6 +23,7 @@ def batch(
     centers: Array,
     active: Array | None = None,
     elapsed: Array | None = None,
+    clusters: Array | None = None,
 ) -> dict[str, Array]:
     """Index values after the last sample, from the sums that define them: O(n k), nothing incremental.
 
@@ -31,6 +35,7 @@ def batch(
     centers : (k, p) or (T, k, p); the last counts. A lone cluster needs the path, since h depends on it.
     active : (k,) or (T, k), slots in use; all by default. Samples before a slot's last birth are not its members.
     elapsed : (T,), time since the previous sample.
+    clusters : (k,) or (T, k), which cluster each slot belongs to; the last counts. See `Panel.step`.
 
     Returns
     -------
@@ -44,15 +49,50 @@ def batch(
     >>> float(exact["xb"])
     0.015625
     """
-    recording = record(panel, X, memberships, centers, active, elapsed)
+    recording = record(panel, X, memberships, centers, active, elapsed, clusters)
+    if panel.of == "clusters" and recording.names is None:
+        raise ValueError('batch(clusters=None): Panel(of="clusters") must know which cluster each slot belongs to')
     xp = namespace(recording.x)
     states = {part.name: part.batch(recording) for part in panel.statistics}
-    plain = Panel(indices=panel.indices, forgetting=panel.forgetting, fuzzifier=panel.fuzzifier)  # already in its norm
-    now = Prototypes(recording.centers[-1, ...], recording.active[-1, :])
+    now = _last(recording)
+    if panel.of == "clusters" and int(xp.sum(xp.astype(gathered((), {}, now)[1].active, xp.int32))) == 1:
+        path = _cluster_path(recording)
+        states |= {part.name: part.batch(path) for part in panel.statistics if part.follows}
+    plain = dataclasses.replace(panel, norm=None)  # already in its norm
     return plain.values(states, now, xp.ones_like(recording.active[-1, 0]))
 
 
-def record(panel: Panel, X: Array, memberships, centers, active=None, elapsed=None) -> Recording:
+def _last(recording: Recording) -> Prototypes:
+    """The prototypes at the end of a recording."""
+    names = None if recording.names is None else recording.names[-1, :]
+    return Prototypes(recording.centers[-1, ...], recording.active[-1, :], names)
+
+
+def _cluster_path(recording: Recording) -> Recording:
+    """The recording with the path of its clusters instead of that of its slots: O(n²), and only a lone one needs it."""
+    xp = namespace(recording.x)
+    centers, active = [], []
+    for end in range(1, recording.x.shape[0] + 1):
+        part = Recording(*(None if a is None else a[:end, ...] for a in recording))
+        part = part._replace(fades=part.fades / part.fades[-1], w=_since_birth(part.active, part.given))
+        now = gathered((Dispersion,), {"dispersion": Dispersion.batch(part)}, _last(part))[1]
+        centers.append(now.centers)
+        active.append(now.active)
+    return recording._replace(centers=xp.stack(centers), active=xp.stack(active))
+
+
+def _since_birth(active: Array, weights: Array) -> Array:
+    """Weights (n, k) without those that a slot got before its last birth."""
+    xp = namespace(weights)
+    time = xp.arange(active.shape[0])[:, None]
+    born = xp.max(xp.where(active, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
+    return xp.where(time > born, weights, xp.zeros_like(weights))
+
+
+def record(
+    panel: Panel, X: Array, memberships: Array, centers: Array, active: Array | None = None,
+    elapsed: Array | None = None, clusters: Array | None = None,
+) -> Recording:  # fmt: skip
     """A recorded clustering as batch definitions want it: missing samples left out, about the first one, faded."""
     X = X if array_api_compat.is_array_api_obj(X) else np.asarray(X, dtype=float)
     xp = namespace(X)
@@ -64,15 +104,20 @@ def record(panel: Panel, X: Array, memberships, centers, active=None, elapsed=No
         raise ValueError("batch: every sample is missing")
     gaps = xp.ones_like(X[:, 0]) if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
     spots = xp.nonzero(seen)[0]
+    T, k = U.shape
+    names = None
+    if clusters is not None:
+        names = xp.astype(xp.asarray(clusters), xp.int32)
+        if tuple(names.shape) not in ((k,), (T, k)):
+            raise ValueError(f"batch(clusters=…): needs shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
+        names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
     X, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (X, U, V, A, gaps))
     anchor = X[0, :]
     X, V = X - anchor, xp.where(A[:, :, None], V - anchor, xp.zeros_like(V))
-    time = xp.arange(X.shape[0])[:, None]
-    born = xp.max(xp.where(A, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
     U = xp.where(A, U, xp.zeros_like(U))
-    W = xp.where(time > born, weights(U, cast(panel.fuzzifier, X)), xp.zeros_like(U))
+    given = weights(U, cast(panel.fuzzifier, X))
     clock = xp.cumulative_sum(gaps)
     X = panel.seen_by(X.T).T
     V = xp.permute_dims(panel.seen_by(xp.permute_dims(V, (2, 0, 1))), (1, 2, 0))
     fades = cast(panel.forgetting, X) ** (clock[-1] - clock)
-    return Recording(X, U, W, fades, V, A)
+    return Recording(X, U, _since_birth(A, given), fades, V, A, given, names)

@@ -22,6 +22,7 @@ def validate(
     active: Array | None = None,
     elapsed: Array | None = None,
     parallel: bool = False,
+    clusters: Array | None = None,
 ) -> dict[str, Array]:
     """Index values after every sample of a recorded clustering.
 
@@ -37,7 +38,9 @@ def validate(
     active : (T, k), the slots in use after each sample; all by default.
     elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
     parallel : cut a long recording into stretches that run side by side; equal up to rounding, and faster from some
-        ten thousand samples on. Short recordings are scanned as they are.
+        ten thousand samples on. Short recordings, and panels that must know the clusters of slots, are scanned as they
+        are.
+    clusters : (k,) or (T, k), which cluster each slot belongs to, with `memberships`; see `Panel.step`.
 
     Returns
     -------
@@ -59,22 +62,25 @@ def validate(
         if elapsed.shape != X.shape[:1]:
             raise ValueError(f"validate(elapsed=…): needs one number a sample, {X.shape[:1]}, got {elapsed.shape}")
     if labels is not None:
+        if clusters is not None:
+            raise ValueError("validate(clusters=…): a label is a cluster; give memberships= and centers= of its slots")
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
         slots, k = slots_of(labels, len(X))
-        lanes = lanes_for(panel, len(X), k, X.shape[1]) if parallel else 1
+        lanes = lanes_for(panel, len(X), k, X.shape[1]) if parallel and not panel.grouped else 1
         if lanes > 1:
             return labelled_lanes(panel, X, jnp.asarray(slots), elapsed, k, lanes)
         return _labelled(panel, X, jnp.asarray(slots), elapsed, k)
     U, V, A = recorded("validate", X, memberships, centers, active)
-    lanes = lanes_for(panel, *U.shape, X.shape[1]) if parallel else 1
+    names = _named(clusters, U.shape)
+    lanes = lanes_for(panel, *U.shape, X.shape[1]) if parallel and not panel.grouped else 1
     if lanes > 1:
         # What never changes need not be read for every sample.
         V = V[0] if jnp.ndim(centers) == 2 else V
         A = A[0] if active is None or jnp.ndim(active) == 1 else A
         return recorded_lanes(panel, X, U, V, A, elapsed, lanes)
     start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
-    return scan_steps(panel, start, (X, U, V, A, elapsed))[1]
+    return scan_steps(panel, start, (X, U, V, A, elapsed, names))[1]
 
 
 def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
@@ -110,6 +116,16 @@ def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array
     if tuple(A.shape) not in ((k,), (T, k)):
         raise ValueError(f"{caller}(active=…): needs shape {(k,)} or {(T, k)}, got {tuple(A.shape)}")
     return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
+
+
+def _named(clusters, shape):
+    """The cluster (T, k) of each slot, or None."""
+    if clusters is None:
+        return None
+    names = jnp.asarray(clusters).astype(jnp.int32)
+    if names.shape not in (shape[1:], shape):
+        raise ValueError(f"validate(clusters=…): needs shape {shape[1:]} or {shape}, got {names.shape}")
+    return jnp.broadcast_to(names, shape)
 
 
 @jax.jit(static_argnames="k")

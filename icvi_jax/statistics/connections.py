@@ -1,0 +1,123 @@
+r"""Connections: how often two prototypes were the nearest and second nearest of a sample.      CADJ ← λ CADJ + 1_{fs}
+
+The pair (f, s) is that of the centres before the sample. What a merge or a birth does to the counts comes after the
+sample was counted; the panel does it before, so that the count is sent where they would have sent it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import count, larger, namespace, smaller, smallest, squares
+from icvi_jax.statistics.base import Statistic
+from icvi_jax.types import Array
+
+
+class ConnectionsState(NamedTuple):
+    """CADJ (k, k, *streams): faded numbers of samples by nearest (first axis) and second nearest slot."""
+
+    counts: Array
+
+
+class Connections(Statistic):
+    """Which prototypes are neighbours in the data, counted in pairs of nearest and second nearest.
+
+    The first sample of a shard has no centres before it and is not counted, so that two shards combined lack one.
+    """
+
+    name = "connections"
+    gathers = False
+    shards = False
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return ConnectionsState(xp.zeros((k, k, *streams), dtype=dtype))
+
+    @staticmethod
+    def update(old, step):
+        xp = namespace(step.x)
+        (counts,) = old["connections"]
+        first, second = nearest_two(step.x, step.before.centers, step.before.active & step.seen)
+        if step.merge is not None:
+            first, second = (_sent(hit, step.merge) for hit in (first, second))
+        if step.born is not None:
+            first, second = first & ~step.born, second & ~step.born
+        both = first[:, None, ...] & second[None, ...] & ~_diagonal(counts)
+        active = step.after.active
+        floor = xp.asarray(float(xp.finfo(counts.dtype).smallest_normal), dtype=counts.dtype)
+        counts = larger(step.fade * counts, smaller(counts, floor))  # what was ever counted stays countable
+        counts = counts + xp.astype(both, counts.dtype)
+        return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, xp.zeros_like(counts)))
+
+    @staticmethod
+    def batch(recording):
+        xp, n = namespace(recording.x), recording.x.shape[0]
+        active = recording.active
+        k = active.shape[1]
+        time = xp.arange(n)[:, None]
+        last = xp.max(xp.where(active, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
+        first, second = nearest_two(
+            recording.x.T[:, 1:],
+            xp.permute_dims(recording.centers[:-1, ...], (1, 2, 0)),
+            xp.permute_dims(active[:-1, :], (1, 0)),
+        )
+        alive = (time > last)[1:, :].T  # (k, n − 1): counts before the last birth are gone
+        first, second = (xp.astype(hit & alive, recording.x.dtype) for hit in (first, second))
+        pairs = [[xp.sum(recording.fades[1:] * first[i, :] * second[j, :]) for j in range(k)] for i in range(k)]
+        return ConnectionsState(xp.stack([xp.stack(row) for row in pairs]))
+
+    @staticmethod
+    def fade(state, by, alive):
+        both = alive[:, None, ...] & alive[None, ...]
+        return ConnectionsState(namespace(by).where(both, by * state.counts, 0 * state.counts))
+
+    @staticmethod
+    def combine(a, b):
+        return ConnectionsState(a["connections"].counts + b["connections"].counts)
+
+    @staticmethod
+    def remove(old, step):
+        return old["connections"]  # nobody knows any more which two were the nearest
+
+    @staticmethod
+    def merge(old, merge):
+        (counts,) = old["connections"]
+        xp = namespace(counts)
+        zero = xp.zeros_like(counts)
+        into, gone = merge
+        row = xp.sum(xp.where(gone[:, None, ...], counts, zero), axis=0)
+        counts = counts + xp.where(into[:, None, ...], row[None, ...], zero)
+        column = xp.sum(xp.where(gone[None, ...], counts, zero), axis=1)
+        counts = counts + xp.where(into[None, ...], column[:, None, ...], zero)
+        lost = gone[:, None, ...] | gone[None, ...] | (into[:, None, ...] & into[None, ...])
+        return ConnectionsState(xp.where(lost, zero, counts))
+
+    @staticmethod
+    def forget(state, born):
+        lost = born[:, None, ...] | born[None, ...]
+        return ConnectionsState(namespace(born).where(lost, 0 * state.counts, state.counts))
+
+
+def nearest_two(x: Array, centers: Array, active: Array) -> tuple[Array, Array]:
+    """Masks (k, *streams) of the nearest and second nearest active centre, the lowest on ties; all False below two."""
+    xp = namespace(x)
+    d = squares(x - centers, 1)
+    d = xp.where(active, d, xp.full_like(d, xp.inf))
+    enough = active & (count(active) > 1)
+    first = smallest(d)
+    second = smallest(xp.where(first, xp.full_like(d, xp.inf), d))
+    return first & enough, second & enough
+
+
+def _sent(hit, merge):
+    """The slot `hit`, or the one that it was merged into."""
+    xp = namespace(hit)
+    moved = xp.any(hit & merge.gone, axis=0)
+    return (hit & ~merge.gone) | (merge.into & moved)
+
+
+def _diagonal(counts):
+    """True on the diagonal (k, k, 1, …)."""
+    xp, k = namespace(counts), counts.shape[0]
+    index = xp.arange(k)
+    return xp.reshape(index[:, None] == index[None, :], (k, k) + (1,) * (counts.ndim - 2))
