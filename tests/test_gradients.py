@@ -66,7 +66,7 @@ def test_slopes_of_every_index_in_single_precision_are_finite(p):
     """From the first sample on, when clusters have one member each and covariances are no more than their ridge."""
     rng = np.random.default_rng(p)
     x = jnp.asarray((np.arange(24) % 2)[:, None] * 4.0 + rng.normal(size=(24, p)), jnp.float32)
-    indices = tuple(entry.index() for entry in icvi.indices.catalogue())
+    indices = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
 
     def last(x, lam):
         pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=indices, forgetting=lam))

@@ -25,7 +25,8 @@ def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
     known = {entry.name: entry.index for entry in catalogue()}
     if not model.index:
         raise ValueError("--index: name at least one, or all")
-    names = list(known) if "all" in model.index else list(dict.fromkeys(model.index))
+    plain = [entry.name for entry in catalogue() if not entry.grouped]  # the others need several prototypes a cluster
+    names = plain if "all" in model.index else list(dict.fromkeys(model.index))
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
