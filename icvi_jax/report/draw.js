@@ -29,6 +29,14 @@ function neat(v) {
   return a !== 0 && (a >= 1e5 || a < 1e-3) ? v.toExponential(2).replace("e+", "e") : String(+v.toPrecision(4));
 }
 
+// A text that fits into so many pixels: what is left out is in its middle, since names often differ at the end.
+function fitted(g, text, room) {
+  const cut = (n) => n >= text.length ? text : text.slice(0, Math.ceil(n / 2)) + "…" + text.slice(text.length - Math.floor(n / 2));
+  let low = 0, high = text.length;
+  while (low < high) { const m = (low + high + 1) >> 1; if (g.measureText(cut(m)).width <= room) low = m; else high = m - 1; }
+  return cut(low);
+}
+
 function ticks(low, high, count) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw), out = [];

@@ -33,10 +33,14 @@
     for (const key of ["row", "from", "to"]) a.spans[key] = view(a.spans[key]);
   }
   let chosen = 0, from = 0, to = Math.max(1, T - 1), colour = 0, px = 0, py = Math.min(1, meta.detail.features.length - 1);
+  // The first sample at or after a time, and how long nothing may come before a curve is interrupted.
+  const at = (v) => { let a = 0, b = T; while (a < b) { const m = (a + b) >> 1; if (clock[m] < v) a = m + 1; else b = m; } return a; };
+  const steps = Array.from({ length: T - 1 }, (_, t) => clock[t + 1] - clock[t]).filter((v) => v > 0).sort((a, b) => a - b);
+  const GAP = steps.length ? 8 * steps[steps.length >> 1] : Infinity, MOST_FEATURES = 60;
   const stamp = (t) => dated ? fullTime(clock[t]) : (meta.time.kind === "sample" ? "sample " : meta.time.name + " ") + neat(clock[t]);
 
   // ---- the heat map -------------------------------------------------------------------------------------------------
-  const map = $("map"), box = $("mapbox"), GUTTER = N <= 60 ? 120 : 0;
+  const map = $("map"), box = $("mapbox"), GUTTER = N <= 60 ? 190 : 0;
   const rowHeight = Math.max(2, Math.min(20, Math.floor(440 / N)));
   function drawMap() {
     const s = meta.indices[colour], width = box.clientWidth, plot = Math.max(50, width - GUTTER), g = sized(map, width, N * rowHeight);
@@ -54,9 +58,12 @@
       table[q] = (255 << 24) | (b << 16) | (gr << 8) | r;
     }
     table[0] = (255 << 24) | (235 << 16) | (232 << 8) | 230;
+    // Columns are of equal time, like the curves below: where nothing came for long, the map has a gap too.
+    const span = clock[T - 1] - clock[0] || 1, first = Array.from({ length: cols + 1 }, (_, c) => c === cols ? T : at(clock[0] + c / cols * span));
     for (let n = 0; n < N; n++) for (let c = 0; c < cols; c++) {
-      const a = Math.floor(c * T / cols), b = Math.max(a + 1, Math.floor((c + 1) * T / cols));
+      const a = first[c], b = first[c + 1];
       let worst = 0;
+      if (a === b && a > 0 && clock[0] + c / cols * span - clock[a - 1] < GAP) worst = level(s, n * T + a - 1);
       for (let t = a; t < b; t++) { const q = level(s, n * T + t); if (q && (!worst || (flip ? q < worst : q > worst))) worst = q; }
       out[n * cols + c] = table[worst];
     }
@@ -67,15 +74,16 @@
     if (alarms) {
       g.fillStyle = "#ff2d95";
       for (let i = 0; i < alarms.row.length; i++) if (alarms.code[i] === 3)
-        g.fillRect(GUTTER + alarms.at[i] / T * plot - 1, alarms.row[i] * rowHeight, 3, rowHeight);
+        g.fillRect(GUTTER + (clock[alarms.at[i]] - clock[0]) / span * plot - 1, alarms.row[i] * rowHeight, 3, rowHeight);
     }
-    const axis = sized($("mapaxis"), width, 20), across = (v) => GUTTER + (v - clock[0]) / (clock[T - 1] - clock[0] || 1) * plot;
+    const axis = sized($("mapaxis"), width, 36), across = (v) => GUTTER + (v - clock[0]) / span * plot;
     axis.fillStyle = "#5b6570"; axis.textAlign = "center"; axis.textBaseline = "top";
     for (const [v, text] of timeTicks(clock[0], clock[T - 1], dated, Math.max(2, plot / 130)))
       axis.fillText(text, Math.min(Math.max(across(v), 34), width - 34), 5);
+    axis.textAlign = "right"; axis.fillText(meta.time.name, width - 4, 20);
     if (GUTTER) {
       g.fillStyle = "#1b1f24"; g.textBaseline = "middle"; g.textAlign = "right";
-      for (let n = 0; n < N; n++) if (rowHeight >= 9) g.fillText(meta.nodes[n].slice(0, 18), GUTTER - 6, (n + 0.5) * rowHeight);
+      for (let n = 0; n < N; n++) if (rowHeight >= 9) g.fillText(fitted(g, meta.nodes[n], GUTTER - 10), GUTTER - 6, (n + 0.5) * rowHeight);
     }
     const stops = Array.from({ length: 10 }, (_, i) => `rgb(${shade(flip ? 1 - i / 9 : i / 9)})`), scale = $("scale"), strip = make("i");
     strip.style.background = `linear-gradient(to right, ${stops})`;
@@ -90,20 +98,20 @@
   const mapRow = (e) => Math.min(N - 1, Math.max(0, Math.floor((e.clientY - map.getBoundingClientRect().top) / rowHeight)));
   const mapStep = (e) => {
     const r = map.getBoundingClientRect();
-    return Math.min(T - 1, Math.max(0, Math.floor((e.clientX - r.left - GUTTER) / (r.width - GUTTER) * T)));
+    return Math.min(T - 1, Math.max(0, at(clock[0] + (e.clientX - r.left - GUTTER) / (r.width - GUTTER) * (clock[T - 1] - clock[0]))));
   };
 
   // ---- one node -----------------------------------------------------------------------------------------------------
-  const LEFT = 62, RIGHT = 10, curves = [];
+  const LEFT = 50, RIGHT = 10, TOP = 20, BOTTOM = 8, curves = [];
   function buildCurves() {
     const add = (kind, s, height) => { const c = make("canvas"); c.setAttribute("role", "img"); $("curves").append(c); curves.push({ kind, s, height, canvas: c }); c.setAttribute("aria-label", s.name || kind); };
-    for (const s of meta.indices) add("index", s, 150);
-    for (const s of meta.detail.features) add("feature", s, 90);
-    add("clusters", { name: "cluster" }, 80);
+    for (const s of meta.indices) add("index", s, 160);
+    for (const s of meta.detail.features.slice(0, MOST_FEATURES)) add("feature", s, 100);
+    add("clusters", { name: "cluster" }, 92);
   }
   const stretch = (w) => (t) => LEFT + (clock[t] - clock[from]) / (clock[to] - clock[from] || 1) * (w - LEFT - RIGHT);
   function frame(c, low, high, tickList, text, width, last) {
-    const g = sized(c.canvas, width, c.height + (last ? 20 : 0)), y = (v) => 8 + (high - v) / (high - low || 1) * (c.height - 16);
+    const g = sized(c.canvas, width, c.height + (last ? 20 : 0)), y = (v) => TOP + (high - v) / (high - low || 1) * (c.height - TOP - BOTTOM);
     g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "right"; g.textBaseline = "middle"; g.lineWidth = 1;
     for (const [v, label] of tickList) {
       g.beginPath(); g.moveTo(LEFT, y(v)); g.lineTo(width - RIGHT, y(v)); g.stroke(); g.fillText(label, LEFT - 5, y(v));
@@ -111,12 +119,12 @@
     g.textAlign = "center"; g.textBaseline = "top";
     const x = (v) => LEFT + (v - clock[from]) / (clock[to] - clock[from] || 1) * (width - LEFT - RIGHT);
     for (const [v, label] of timeTicks(clock[from], clock[to], dated, Math.max(2, width / 130))) {
-      g.beginPath(); g.moveTo(x(v), 8); g.lineTo(x(v), c.height - 8); g.stroke();
+      g.beginPath(); g.moveTo(x(v), TOP); g.lineTo(x(v), c.height - BOTTOM); g.stroke();
       if (last) g.fillText(label, Math.min(x(v), width - 34), c.height - 4);
     }
     if (last) { g.textAlign = "right"; g.fillText(meta.time.name, width - RIGHT, c.height + 8); }
-    g.save(); g.translate(11, c.height / 2); g.rotate(-Math.PI / 2); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#1b1f24";
-    g.fillText(text.slice(0, 24), 0, 0); g.restore();
+    g.textAlign = "left"; g.textBaseline = "top"; g.fillStyle = "#1b1f24";
+    g.fillText(fitted(g, text, width - LEFT - RIGHT), LEFT, 4);
     return [g, y];
   }
   // Of all values that fall on one column of pixels draw the first, lowest, highest and last: no peak is lost.
@@ -127,6 +135,7 @@
     for (let t = from; t <= to; t++) {
       const v = get(t), at = Math.round(x(t) * 2) / 2;
       if (!Number.isFinite(v)) { flush(); final = NaN; continue; }
+      if (t > from && clock[t] - clock[t - 1] > GAP) { flush(); final = NaN; }
       if (!Number.isFinite(final)) { g.moveTo(at, y(v)); column = at; low = high = v; }
       else if (at !== column) { flush(); g.lineTo(at, y(v)); column = at; low = high = v; }
       else { if (v < low) low = v; if (v > high) high = v; }
@@ -158,30 +167,28 @@
   function drawIndex(c, width, x, last) {
     const s = c.s, get = series(s), [low, high] = bounds(get);
     const list = (s.log ? logTicks(low, high).map((v) => [v, neat(10 ** v)]) : ticks(low, high, 4).map((v) => [v, neat(v)]));
-    const [g, y] = frame(c, low, high, list, s.name + (s.log ? " (log)" : ""), width, last), alarms = meta.alarms.find((a) => a.index === s.name);
+    const [g, y] = frame(c, low, high, list, `${s.name}${s.log ? " (logarithmic)" : ""}: ${s.goal === "min" ? "small" : "large"} is good`, width, last), alarms = meta.alarms.find((a) => a.index === s.name);
     if (alarms) {
       g.fillStyle = "#7A017722";
       for (let i = 0; i < alarms.spans.row.length; i++) if (alarms.spans.row[i] === chosen && alarms.spans.to[i] >= from && alarms.spans.from[i] <= to) {
         const a = x(Math.max(from, alarms.spans.from[i])), b = x(Math.min(to, alarms.spans.to[i]));
-        g.fillRect(a, 8, Math.max(1, b - a), c.height - 16);
+        g.fillRect(a, TOP, Math.max(1, b - a), c.height - TOP - BOTTOM);
       }
     }
     g.strokeStyle = "#9aa3ab"; g.setLineDash([3, 3]);
-    for (const t of meta.changes) if (t >= from && t <= to) { g.beginPath(); g.moveTo(x(t), 8); g.lineTo(x(t), c.height - 8); g.stroke(); }
+    for (const t of meta.changes) if (t >= from && t <= to) { g.beginPath(); g.moveTo(x(t), TOP); g.lineTo(x(t), c.height - BOTTOM); g.stroke(); }
     g.setLineDash([]);
     line(g, x, y, get, "#0072B2");
-    g.fillStyle = "#5b6570"; g.textAlign = "left"; g.textBaseline = "bottom";
-    g.fillText(s.goal === "min" ? "↓ small is good" : "↑ large is good", LEFT + 4, c.height - 9);
     let drawn = 0;
     if (alarms) for (let i = 0; i < alarms.row.length; i++) if (alarms.row[i] === chosen && alarms.at[i] >= from && alarms.at[i] <= to) {
       const v = get(alarms.at[i]);
-      mark(g, x(alarms.at[i]), Math.max(14, y(Number.isFinite(v) ? v : high)), alarms.code[i]); drawn++;
+      mark(g, x(alarms.at[i]), Math.max(TOP + 4, y(Number.isFinite(v) ? v : high)), alarms.code[i]); drawn++;
     }
     c.canvas.dataset.alarms = drawn;
   }
   function drawFeature(c, width, x, last) {
     const s = c.s, get = series(s), [low, high] = bounds(get);
-    const [g, y] = frame(c, low, high, ticks(low, high, 3).map((v) => [v, neat(v)]), s.name, width, last);
+    const [g, y] = frame(c, low, high, ticks(low, high, 4).map((v) => [v, neat(v)]), s.name, width, last);
     g.globalAlpha = 0.35; line(g, x, y, get, "#8a949d"); g.globalAlpha = 1;
     for (let t = from; t <= to; t += stride()) {
       const v = get(t), l = labels[chosen * T + t];
@@ -193,12 +200,12 @@
   function drawClusters(c, width, x, last) {
     let top = 1;
     for (let t = from; t <= to; t++) top = Math.max(top, ks[chosen * T + t]);
-    const [g, y] = frame(c, -0.6, top + 0.2, ticks(0, top, 3).filter(Number.isInteger).map((v) => [v, String(v)]), "cluster", width, last);
+    const [g, y] = frame(c, -0.6, top + 0.2, ticks(0, top, 3).filter(Number.isInteger).map((v) => [v, String(v)]), "cluster of each sample, and how many there are (line)", width, last);
     for (let t = from; t <= to; t += stride()) {
       const l = labels[chosen * T + t];
       if (l !== 255) { g.fillStyle = PALETTE[l % PALETTE.length]; g.fillRect(x(t) - 1, y(l) - 2, 2.2, 4); }
     }
-    line(g, x, y, (t) => ks[chosen * T + t], "#555");
+    line(g, x, y, (t) => ks[chosen * T + t] || NaN, "#555");
   }
   function drawScatter() {
     const [a, b] = [meta.detail.features[px], meta.detail.features[py]], size = 330, g = sized($("scatter"), size, size);
@@ -224,8 +231,8 @@
         g.moveTo(cx - 6, cy); g.lineTo(cx + 6, cy); g.moveTo(cx, cy - 6); g.lineTo(cx, cy + 6); g.stroke();
       }
     }
-    g.lineWidth = 1; g.fillStyle = "#1b1f24"; g.textAlign = "center"; g.textBaseline = "bottom"; g.fillText(a.name.slice(0, 40), size / 2, size - 4);
-    g.save(); g.translate(7, size / 2); g.rotate(-Math.PI / 2); g.textBaseline = "middle"; g.fillText(b.name.slice(0, 40), 0, 0); g.restore();
+    g.lineWidth = 1; g.fillStyle = "#1b1f24"; g.textAlign = "center"; g.textBaseline = "bottom"; g.fillText(fitted(g, a.name, size - 60), size / 2, size - 4);
+    g.save(); g.translate(7, size / 2); g.rotate(-Math.PI / 2); g.textBaseline = "middle"; g.fillText(fitted(g, b.name, size - 60), 0, 0); g.restore();
     $("scatterhint").textContent = `Crosses are the centres at ${stamp(Math.min(shots[snap], T - 1))}; points are those of the curves at the left.`;
   }
 
@@ -292,7 +299,7 @@
   }
   function write() {
     const span = dated ? `${fullTime(clock[0])} to ${fullTime(clock[T - 1])}` : `${T * meta.factor} samples`;
-    const alarms = meta.alarms.reduce((sum, a) => sum + a.code.length, 0), distressed = meta.alarms.length ? new Set(meta.alarms[0].spans.row).size : 0;
+    const alarms = meta.happened, distressed = meta.alarms.length ? new Set(meta.alarms[0].spans.row).size : 0;
     $("lead").textContent = `${N > 1 ? N + " nodes, " : ""}${span}. ${alarms ? alarms + " alarms" : "No alarm"}${N > 1 ? `; ${distressed} nodes were in distress at some time` : ""}.`;
     for (const s of meta.indices) {
       $("colour").append(make("option", `${s.name} — ${s.title}`));
@@ -305,6 +312,7 @@
     const notes = [...meta.notes];
     if (meta.factor > 1) notes.push(`To keep this page small, curves show the worst of every ${meta.factor} samples; the table of readings has them all.`);
     if (N > meta.detail.rows) notes.push(`Readings and clusters are kept for the ${meta.detail.rows} worst nodes; index curves for all.`);
+    if (meta.detail.features.length > MOST_FEATURES) notes.push(`Curves of the first ${MOST_FEATURES} of ${meta.detail.features.length} columns are drawn; the scatter plot offers all.`);
     if (meta.overflow) notes.push("More clusters were wanted than there was room for: raise --capacity.");
     $("notes").append(...notes.map((n) => make("li", n)));
     for (const [code, [word, color]] of Object.entries(ALARM)) { const b = make("b", { 1: "▼ ", 2: "▲ ", 3: "◆ " }[code] + word); b.style.color = color; $("legend").append(b); }

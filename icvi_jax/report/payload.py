@@ -101,6 +101,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     dated = result.times is not None and result.times.dtype.kind == "M"
     times = np.arange(steps) if result.times is None else result.times
     clock = (times.astype("datetime64[us]").astype(np.int64) / 1e3 if dated else times.astype(np.float64))[thin]
+    stories, happened = _stories(result, order)
     return {
         "name": result.name,
         "nodes": [result.nodes[n] for n in order],
@@ -116,7 +117,8 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "alarms": [_alarms(result, name, order, factor, block) for name in result.codes],
         "detail": _detail(result, order[:detailed], thin, block),
         "changes": (true_changes(result) // factor).tolist(),
-        "stories": _stories(result, order),
+        "stories": stories,
+        "happened": sum(happened),
         "settings": result.settings,
         "notes": list(result.notes),
         "missing": [round(float(1 - result.seen[n].mean()), 4) for n in order],
@@ -159,25 +161,27 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
         "label": block.add(
             np.where(result.label[rows][:, thin] < 0, 255, result.label[rows][:, thin] % 255).astype(np.uint8)
         ),
-        "k": block.add(result.k[rows][:, thin].astype(np.uint8)),
+        "k": block.add((result.k * result.seen)[rows][:, thin].astype(np.uint8)),  # 0: missing, a gap in the curve
         "snapshots": (result.snapshots // (thin.step or 1)).tolist(),
         "slots": centers.shape[2],
         "centers": block.add(centers),
     }
 
 
-def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
-    """What happened to each node, in sentences; empty lists for quiet ones."""
-    stories = []
+def _stories(result: Result, order: NDArray[np.int64]) -> tuple[list[list[str]], list[int]]:
+    """What happened to each node, in sentences, and how much it was; empty lists and 0 for quiet ones."""
+    stories, happened = [], []
     for n in order:
         sentences: list[str] = []
+        happened.append(0)
         for name, codes in result.codes.items():
             if codes[n].any():
                 told = story(codes[n], result.times, result.seen[n])
+                happened[-1] += len(told)
                 sentences += [
                     f"{name}: {sentence}" if len(result.codes) > 1 else sentence for sentence in told[:MOST_SENTENCES]
                 ]
                 if len(told) > MOST_SENTENCES:
                     sentences.append(f"… and {len(told) - MOST_SENTENCES} more")
         stories.append(sentences)
-    return stories
+    return stories, happened

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .result import CODES, Result, true_changes, worst_first
+from icvi_jax.tables.table import some_names
+
+from .result import CODES, About, Result, true_changes, worst_first
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 ALARMS = {1: ("#D55E00", "v"), 2: ("#009E73", "^"), 3: ("#7A0177", "X")}
-MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS = 6, 4, 200, 20_000
+MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS, MOST_PIXELS = 6, 16, 200, 20_000, 1500
+GAP = 8  # times the usual interval: where nothing came for so long, a curve is interrupted
 DIRECTION = {"min": "small is good", "max": "large is good"}
 
 
@@ -32,13 +36,27 @@ def axis_of(result: Result) -> tuple[NDArray[np.generic], str]:
     return result.times, result.time_name or "time"
 
 
+def interrupted(x: NDArray[np.generic], y: NDArray[np.float64]) -> tuple[NDArray[np.generic], NDArray[np.float64]]:
+    """A curve thinned to what a picture shows, and with a hole wherever nothing came for long.
+
+    Examples
+    --------
+    >>> interrupted(np.array([0.0, 1.0, 2.0, 3.0, 90.0]), np.ones(5))[1].tolist()
+    [1.0, 1.0, 1.0, 1.0, nan, 1.0]
+    """
+    thin = slice(None, None, 1 + len(x) // MOST_POINTS)
+    x, y = x[thin], y[thin]
+    steps = np.diff(x)
+    later = steps[steps > steps[:0].sum()]  # a zero of the right type: times are dates or numbers
+    holes = 1 + np.flatnonzero(steps > GAP * np.median(later)) if later.size else []
+    return np.insert(x, holes, x[holes]), np.insert(y, holes, np.nan)
+
+
 def curve(axes: Axes, result: Result, node: int, name: str) -> None:
     """Draw one index of one node, its alarms, and where distress stands."""
     about, (x, _) = result.about[name], axis_of(result)
-    values = result.values[name][node].astype(np.float64)
-    values[~np.isfinite(values)] = np.nan
-    thin = slice(None, None, 1 + len(values) // MOST_POINTS)
-    axes.plot(x[thin], values[thin], lw=0.9, color=PALETTE[0])
+    values = _shown(result, node, name)
+    axes.plot(*interrupted(x, values), lw=0.9, color=PALETTE[0])
     if about.positive and (values > 0).any():
         axes.set_yscale("log")
     if name in result.codes:
@@ -59,11 +77,24 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
             at = np.flatnonzero(result.codes[name][node] == code)
             if at.size:
                 axes.plot(x[at], values[at], marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=CODES[code])
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="upper right", fontsize=7, ncols=4, framealpha=0.8)
-    for change in true_changes(result):
-        axes.axvline(x[change], color="#888888", lw=0.6, ls=":")
+    changes = true_changes(result)
+    for n, change in enumerate(changes):
+        axes.axvline(x[change], color="#888888", lw=0.6, ls=":", label=None if n else "true change")
     axes.set_ylabel(f"{name}\n({DIRECTION[about.goal]})", fontsize=8)
+    legend(axes)
+
+
+def legend(axes: Axes) -> None:
+    """Explain the marks above the axes, where no curve is."""
+    if axes.get_legend_handles_labels()[0]:
+        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
+        axes.legend(fontsize=7, ncols=6, frameon=False, handletextpad=0.3, columnspacing=1.2, **place)
+
+
+def _shown(result: Result, node: int, name: str) -> NDArray[np.float64]:
+    """Values of an index; NaN where a sample was missing: the value before is repeated there and says nothing."""
+    values = result.values[name][node].astype(np.float64)
+    return np.where(np.isfinite(values) & result.seen[node], values, np.nan)
 
 
 def _subplots(rows: int, heights: list[float]) -> tuple[Figure, list[Axes]]:
@@ -80,9 +111,8 @@ def _subplots(rows: int, heights: list[float]) -> tuple[Figure, list[Axes]]:
 
 def _single(result: Result) -> Figure:
     """Curves of one stream: indices, features, clusters."""
-    names = list(result.values)[:MOST_INDICES]
-    features = range(min(MOST_FEATURES, len(result.features)))
-    drawn, axes = _subplots(len(names) + len(features) + 1, [1.7] * len(names) + [1.2] * len(features) + [1.2])
+    names, features = list(result.values)[:MOST_INDICES], range(min(MOST_FEATURES, len(result.features)))
+    drawn, axes = _subplots(len(names) + len(features) + 1, [1.7] * len(names) + [1.1] * len(features) + [1.2])
     x, label = axis_of(result)
     for one, name in zip(axes, names):
         curve(one, result, 0, name)
@@ -90,32 +120,35 @@ def _single(result: Result) -> Figure:
     clusters = result.label[0][thin]
     colors = np.array(PALETTE)[clusters % len(PALETTE)]
     for one, feature in zip(axes[len(names) :], features):
+        one.plot(*interrupted(x, result.x[0, :, feature]), lw=0.5, color="#bbbbbb", zorder=1)
         one.scatter(x[thin], result.x[0, thin, feature], s=2, c=colors, lw=0)
-        one.set_ylabel(_math_safe(result.features[feature]), fontsize=8)
+        one.set_ylabel(_wrapped(result.features[feature], 18, 3), fontsize=8)
     axes[-1].scatter(x[thin], np.where(clusters >= 0, clusters, np.nan), s=2, c=colors, lw=0)
-    axes[-1].plot(x[thin], result.k[0][thin], lw=0.8, color="#555555", label="number of clusters")
-    axes[-1].legend(loc="upper left", fontsize=7)
+    count = np.where(result.seen[0], result.k[0], np.nan)
+    axes[-1].plot(*interrupted(x, count), lw=0.8, color="#555555", label="number of clusters")
     axes[-1].set_ylabel("cluster", fontsize=8)
+    legend(axes[-1])
     for one in axes[:-1]:
         one.sharex(axes[-1])
         one.tick_params(labelbottom=False)
     axes[-1].set_xlabel(_math_safe(label), fontsize=9)
-    axes[0].set_title(
+    drawn.suptitle(
         _math_safe(f"{result.name}: {result.settings[0][1]}, forgetting {result.settings[1][1]}"), fontsize=10
     )
+    absent = [*list(result.values)[MOST_INDICES:], *result.features[MOST_FEATURES:]]
+    if absent:
+        said = _math_safe(f"not drawn here, but in the report: {some_names(absent)}", 160)
+        drawn.supxlabel(said, fontsize=8, color="#555555", x=0.01, ha="left")
     return drawn
 
 
 def _fleet(result: Result) -> Figure:
     """The heat map of a fleet, worst nodes first, and the curves of the worst three."""
     order, name = worst_first(result), next(iter(result.values))
-    rows = order[:MOST_ROWS]
-    worst = order[:3]
+    rows, worst = order[:MOST_ROWS], order[:3]
     drawn, axes = _subplots(1 + len(worst), [4.0] + [1.5] * len(worst))
-    values, about = result.values[name][rows].astype(np.float64), result.about[name]
-    values[~np.isfinite(values)] = np.nan
-    x, label = axis_of(result)
-    shown = np.log10(np.where(values > 0, values, np.nan)) if about.positive else values
+    about, (x, label) = result.about[name], axis_of(result)
+    shown, extent = _heat(x, np.stack([_shown(result, int(n), name) for n in rows]), about)
     low, high = np.nanpercentile(shown, (1, 99)) if np.isfinite(shown).any() else (0, 1)
     picture = axes[0].imshow(
         shown,
@@ -124,25 +157,64 @@ def _fleet(result: Result) -> Figure:
         cmap="cividis" if about.goal == "min" else "cividis_r",
         vmin=low,
         vmax=high,
-        extent=(0, shown.shape[1], len(rows), 0),
+        extent=(*extent, len(rows), 0),
     )
     axes[0].grid(visible=False)
+    axes[0].set_facecolor("#e6e8eb")
     axes[0].set_ylabel(
         "nodes, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8
     )
-    axes[0].set_xlabel("sample", fontsize=8)
     unit = f"log₁₀ {name}" if about.positive else name
     drawn.colorbar(picture, ax=axes[0], label=f"{unit} ({DIRECTION[about.goal]})")
     if len(rows) <= 30:
-        axes[0].set_yticks(np.arange(len(rows)) + 0.5, [_math_safe(result.nodes[n][:24]) for n in rows], fontsize=6)
+        axes[0].set_yticks(np.arange(len(rows)) + 0.5, [_fitted(result.nodes[n], 24) for n in rows], fontsize=6)
     for one, node in zip(axes[1:], worst):
         curve(one, result, int(node), name)
-        one.set_title(_math_safe(result.nodes[node]), fontsize=8, loc="left")
+        one.set_title(_fitted(result.nodes[node], 40), fontsize=8, loc="left")
+        one.set_xlim(*extent)
+    if x.dtype.kind == "M":
+        axes[0].xaxis_date()
+    for one in axes[:-1]:
+        one.tick_params(labelbottom=False)
     axes[-1].set_xlabel(_math_safe(label), fontsize=9)
-    axes[0].set_title(_math_safe(f"{result.name}: {len(order)} nodes, {result.settings[0][1]}"), fontsize=10)
+    drawn.suptitle(_math_safe(f"{result.name}: {len(order)} nodes, {result.settings[0][1]}"), fontsize=10)
     return drawn
 
 
-def _math_safe(text: str) -> str:
+def _heat(
+    x: NDArray[np.generic], values: NDArray[np.float64], about: About
+) -> tuple[NDArray[np.float64], tuple[float, float]]:
+    """Columns of equal width in time, each the worst value in it, and where the first begins and the last ends."""
+    from matplotlib.dates import date2num
+
+    number = date2num(x) if x.dtype.kind == "M" else x.astype(np.float64)
+    width = (number[-1] - number[0]) / max(len(number) - 1, 1) or 1.0
+    columns = min(len(number), MOST_PIXELS)
+    low, high = number[0] - width / 2, number[-1] + width / 2
+    column = np.minimum((columns * (number - low) / (high - low)).astype(int), columns - 1)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    worst = (np.fmax if about.goal == "min" else np.fmin).reduceat(values, starts, axis=1)
+    out = np.full((len(values), columns), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out[:, column[starts]] = np.log10(np.where(worst > 0, worst, np.nan)) if about.positive else worst
+    # A column between two samples that are not far apart shows the one before.
+    left = low + np.arange(columns) * (high - low) / columns
+    before = np.maximum(np.searchsorted(number, left, side="right") - 1, 0)
+    near = left - number[before] < GAP * np.median(np.diff(number)) if len(number) > 1 else left < low
+    return np.where(near & ~np.isin(np.arange(columns), column), out[:, column[before]], out), (float(low), float(high))
+
+
+def _wrapped(text: str, width: int, lines: int) -> str:
+    """A name on a few short lines."""
+    parts = textwrap.wrap(text, width) or [text]
+    return "\n".join(_fitted(part, width) for part in parts[:lines]) + ("…" if len(parts) > lines else "")
+
+
+def _fitted(text: str, width: int) -> str:
+    """A name that fits: its end shows that there is more."""
+    return _math_safe(text if len(text) <= width else f"{text[: width - 1]}…")
+
+
+def _math_safe(text: str, most: int = 120) -> str:
     """Keep matplotlib from reading mathematics into names."""
-    return text.replace("$", r"\$")[:120]
+    return text.replace("$", r"\$")[:most]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import browser
 import numpy as np
 import pytest
@@ -88,3 +90,38 @@ def test_a_node_beyond_the_hundred_shows_its_curves_alone(driver, fleet_report):
     assert shown == [True, True, False, False, False]
     assert not driver.find_element("id", "scatter").is_displayed()
     assert not browser.errors(driver)
+
+
+def test_what_the_page_says_is_what_the_terminal_says(driver, tmp_path, capsys):
+    assert main(["run", "s2", "--out", str(tmp_path)]) == 0
+    said = re.findall(r"^alarms of \w+: (\d+)", capsys.readouterr().out, re.M)
+    browser.open_report(driver, tmp_path / "report.html")
+    assert f". {sum(map(int, said))} alarms." in driver.find_element("id", "lead").text
+
+
+def test_numbers_of_two_digits_and_long_names_fit(driver, fleet_report):
+    browser.open_report(driver, fleet_report)
+    room = driver.execute_script("return parseFloat(getComputedStyle(document.getElementById('story')).paddingLeft)")
+    size = driver.execute_script("return parseFloat(getComputedStyle(document.getElementById('story')).fontSize)")
+    assert room >= 2.5 * size, "the list's own numbers stand in its padding"
+    script = """const g = document.createElement('canvas').getContext('2d'); g.font = '11px sans-serif';
+                const text = fitted(g, 'x'.repeat(90) + ' 17', 100); return [text, g.measureText(text).width]"""
+    text, width = driver.execute_script(script)
+    assert text.endswith(" 17") and "…" in text and 60 < width <= 100
+
+
+def test_the_map_is_in_time_like_the_curves(driver, tmp_path):
+    """Half of the samples come in the last tenth of the time: the map gives them a tenth of its width."""
+    minutes = np.concatenate([np.arange(100) * 9, 900 + np.arange(100)])
+    times = np.datetime64("2024-05-01", "s") + minutes * np.timedelta64(60, "s")
+    x = np.random.default_rng(0).normal(size=(3, 200, 1))
+    np.savez(tmp_path / "f.npz", X=x, times=times.astype(np.int64))
+    assert main(["fleet", str(tmp_path / "f.npz"), "-k", "2", "--out", str(tmp_path)]) == 0
+    browser.open_report(driver, tmp_path / "report.html")
+    script = """const r = document.getElementById('map').getBoundingClientRect(), seen = [];
+                const gutter = 190, y = r.top + 5, at = (part) => {
+                  const x = r.left + gutter + part * (r.width - gutter);
+                  document.getElementById('map').onpointermove({ clientX: x, clientY: y });
+                  return document.getElementById('tip').textContent.split('\\n')[1]; };
+                return [at(0.5), at(0.95)]"""
+    assert driver.execute_script(script) == ["2024-05-01 08:24:00", "2024-05-01 15:50:00"]

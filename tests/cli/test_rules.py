@@ -245,3 +245,39 @@ def test_one_cluster_throughout_is_said(tmp_path, capsys):
     np.save(tmp_path / "x.npy", A[:60, None])
     assert main(["run", str(tmp_path / "x.npy"), "-k", "1", "--out", str(tmp_path / "o")]) == 0
     assert "one cluster throughout: the indices have nothing to compare" in capsys.readouterr().out
+
+
+def test_pictures_show_all_columns_or_say_which_they_do_not(tmp_path):
+    from icvi_jax.cli.compute import compute
+    from icvi_jax.cli.model import pipeline_of
+    from icvi_jax.cli.options import Model
+    from icvi_jax.report.plot import figure
+    from icvi_jax.tables import Table
+
+    x = np.random.default_rng(0).normal(size=(150, 18))
+    x[60:90] = np.nan
+    times = np.concatenate([np.arange(120.0), np.arange(120.0, 150) + 500])
+    table = Table("t", tuple(f"a column {n}" for n in range(18)), x, times, "t")
+    drawn = figure(compute(pipeline_of(Model(k=2)), table))
+    labels = [axes.get_ylabel() for axes in drawn.axes]
+    assert [f"a column {n}" in labels for n in range(18)] == [True] * 16 + [False] * 2
+    assert "not drawn here, but in the report: 'a column 16', 'a column 17'" in drawn.get_supxlabel()
+    index = drawn.axes[0].lines[0]
+    when, values = np.asarray(index.get_xdata(), float), np.asarray(index.get_ydata(), float)
+    assert np.isnan(values[(when >= 60) & (when < 90)]).all(), "missing samples are no flat stretch"
+    assert np.isnan(values[when == 620]).any() and np.isfinite(values[when == 620]).any(), "nor is a gap in time"
+    for axes in drawn.axes:
+        if axes.get_legend():
+            drawn.draw_without_rendering()
+            assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1 - 1, "above the curves"
+
+
+def test_the_heat_map_of_the_picture_is_in_time(tmp_path):
+    from icvi_jax.report.plot import _heat
+    from icvi_jax.report.result import About
+
+    times = np.concatenate([np.arange(50.0), [499.0]])
+    heat, (low, high) = _heat(times, np.arange(51.0)[None] + 1, About("", "min", False, ""))
+    assert low < 0 and high > 499
+    filled = np.isfinite(heat[0])
+    assert filled[:5].all() and filled[-1] and not filled[10:-1].any(), "nothing came from 50 to 499"
