@@ -26,7 +26,12 @@ def is_frame(data: object) -> bool:
 
 
 def from_frame(
-    data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table"
+    data: object,
+    columns: Sequence[str] = (),
+    time: str = "",
+    label: str = "",
+    name: str = "table",
+    judge: bool = True,
 ) -> Table:
     """Read one stream off a table in memory.
 
@@ -38,6 +43,8 @@ def from_frame(
         As in `read`.
     name
         What to call it.
+    judge
+        Whether names and values may leave out a column of numbers, as in `read`.
 
     Examples
     --------
@@ -84,7 +91,7 @@ def from_frame(
     if not features:
         raise TableError(name, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])
-    features, x = sift(name, features, x, notes, bool(columns))
+    features, x = sift(name, features, x, notes, bool(columns) or not judge)
     axis = None
     if time:
         values = frame[time]
