@@ -38,6 +38,7 @@ from icvi_jax.monitors import Distress, Monitor, PageHinkley
 from icvi_jax.monitors.story import story
 from icvi_jax.panel import Panel, PanelState, forgetting_of
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.propose import propose
 from icvi_jax.standardize import Standardize
 from icvi_jax.surgery import combine, merge, read, remove
 from icvi_jax.types import Alarm, Event, Prototypes, Reading

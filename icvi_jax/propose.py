@@ -1,0 +1,121 @@
+"""Propose: what the indices would say if a sample joined each cluster, or were one of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from icvi_jax.anchor import about
+from icvi_jax.kernels.arrays import cast, namespace, slots, usable
+from icvi_jax.panel import Panel, PanelState
+from icvi_jax.proposals import FAST, Joined
+from icvi_jax.types import Array, Event, Prototypes
+
+
+def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> dict[str, Array]:
+    """The values the panel would have after the sample `x`, for every cluster it may join; the state stays as it is.
+
+    The centre of the cluster it joins moves by g = 1/(λM + 1) towards it, M being the cluster's mass. A cluster of its
+    own is reckoned with one slot more, so also when all are taken.
+
+    Parameters
+    ----------
+    panel, state : the panel and its state; of a pipeline's state, `state.panel`.
+    x : (p, *streams), the sample, in the units of the panel's samples. Not finite: all values are NaN.
+    means : say that the centres are the means of their members and that no sample was noise: then `XieBeni`,
+        `CalinskiHarabasz`, `WB`, `BallHall` and `RSquared` are reckoned for all clusters at once, O(k²) instead of
+        O(k³), with the same result. Not for ``Panel(of="clusters")``.
+
+    Returns
+    -------
+    By index name (k + 1, *streams): `x` joins slot 0 … k − 1, NaN where it is not active; the last: a cluster of its
+    own.
+
+    Examples
+    --------
+    A clusterer that accepts a sample only where that does not worsen the index, and else begins a new cluster:
+
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> state, centers, counts = panel.init(k=4, features=1, xp=np), np.zeros((4, 1)), np.zeros(4)
+    >>> for x in ([0.0], [9.0], [1.0], [8.0], [30.0], [0.5], [31.0]):
+    ...     x = np.array(x)
+    ...     xb = icvi.propose(panel, state, x)["xb"]
+    ...     near = ((x - centers) ** 2).sum(1) + np.where(counts > 0, 0, np.inf)
+    ...     used = int((counts > 0).sum())
+    ...     new = used < 2 or (used < 4 and not xb[near.argmin()] <= xb[-1])
+    ...     c = used if new else int(near.argmin())
+    ...     counts[c] += 1
+    ...     centers[c] += (x - centers[c]) / counts[c]
+    ...     state, _ = panel.step(state, x, np.eye(4)[c], centers, counts > 0)
+    >>> print(centers[counts > 0, 0].round(2).tolist())
+    [0.5, 8.5, 30.5]
+    """
+    if means and panel.of == "clusters":
+        raise ValueError('propose(means=True): not for Panel(of="clusters")')
+    xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
+    x = xp.asarray(x, dtype=dtype)
+    if tuple(x.shape) != tuple(state.anchor.high.shape):
+        raise ValueError(f"propose(x=…): expected shape {tuple(state.anchor.high.shape)}, got {tuple(x.shape)}")
+    seen = usable(x)
+    z = xp.where(seen, about(state.anchor, x), xp.zeros_like(x))
+    quick = tuple(index for index in panel.indices if means and FAST.get(type(index), _never)(index))
+    slow = tuple(index for index in panel.indices if index not in quick)
+    values = {}
+    if quick:
+        joined = Joined(panel, state, z)
+        values |= {index.name: joined.read(index, cast(panel.forgetting, z)) for index in quick}
+    if slow:
+        values |= _stepped(dataclasses.replace(panel, indices=slow), state, z)
+    active = xp.concat([state.prototypes.active, xp.ones_like(state.prototypes.active[:1, ...])])
+    known = {index.name: values[index.name] for index in panel.indices}
+    return {name: xp.where(active & seen, a, xp.full_like(a, xp.nan)) for name, a in known.items()}
+
+
+def _never(index):
+    return False
+
+
+def _stepped(panel, state, z):
+    """Every proposal as a stream of its own: one update and one read-out for all of them."""
+    xp = namespace(z)
+    k, features, *streams = state.prototypes.centers.shape
+    room = panel.start(k + 1, features, tuple(streams), xp, z.dtype)
+    old = {
+        name: type(fresh)(*(_each(_padded(a, b.shape), k) for a, b in zip(state.statistics[name], fresh)))
+        for name, fresh in room.items()
+    }
+    centers, active, names = state.prototypes
+    wide = tuple(active.shape[1:])
+    before = Prototypes(
+        _each(_padded(centers, (k + 1, features, *wide)), k), _each(_padded(active, (k + 1, *wide)), k), None
+    )
+    choice = slots(before.active, k + 1) == xp.arange(k + 1, dtype=xp.int32)  # (k + 1, …, k + 1)
+    choice = choice & xp.ones_like(before.active)
+    mass = old["dispersion"].mass if "dispersion" in old else xp.zeros_like(before.centers[:, 0, ...])
+    rate = xp.where(choice, 1 / (cast(panel.forgetting, z) * mass + 1), xp.zeros_like(mass))
+    x = _each(z, k)
+    after = Prototypes(before.centers + rate[:, None, ...] * (x - before.centers), before.active | choice, None)
+    if names is not None:
+        own = xp.max(names, axis=0)[None, ...] + 1
+        named = _each(xp.concat([names, own]), k)
+        before, after = before._replace(names=named), after._replace(names=named)
+    yes = xp.ones_like(x[0, ...], dtype=xp.bool)
+    event = Event(x, xp.astype(choice, z.dtype), before, after, yes, yes)
+    statistics = panel.update(old, event, crisp=True)
+    return {name: xp.moveaxis(a, -1, 0) for name, a in panel.values(statistics, after, yes).items()}
+
+
+def _padded(a, shape):
+    """`a` with zeros at the ends of its axes, up to `shape`."""
+    xp = namespace(a)
+    for axis, length in enumerate(shape):
+        if a.shape[axis] < length:
+            more = list(a.shape)
+            more[axis] = length - a.shape[axis]
+            a = xp.concat([a, xp.zeros(tuple(more), dtype=a.dtype)], axis=axis)
+    return a
+
+
+def _each(a, k):
+    """`a` (…) once for each of k + 1 proposals: (…, k + 1)."""
+    return namespace(a).broadcast_to(a[..., None], (*a.shape, k + 1))
