@@ -32,23 +32,26 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
 
     Examples
     --------
-    A clusterer that accepts a sample only where that does not worsen the index, and else begins a new cluster:
+    A nearest-centre clusterer that accepts only what does not worsen the index; the rest is noise:
 
     >>> import numpy as np, icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
-    >>> state, centers, counts = panel.init(k=4, features=1, xp=np), np.zeros((4, 1)), np.zeros(4)
-    >>> for x in ([0.0], [9.0], [1.0], [8.0], [30.0], [0.5], [31.0]):
-    ...     x = np.array(x)
-    ...     xb = icvi.propose(panel, state, x)["xb"]
-    ...     near = ((x - centers) ** 2).sum(1) + np.where(counts > 0, 0, np.inf)
-    ...     used = int((counts > 0).sum())
-    ...     new = used < 2 or (used < 4 and not xb[near.argmin()] <= xb[-1])
-    ...     c = used if new else int(near.argmin())
+    >>> panel = icvi.Panel(indices=(icvi.CalinskiHarabasz(),))
+    >>> state, centers, counts, best = panel.init(k=2, features=1, xp=np), np.zeros((2, 1)), np.zeros(2), np.nan
+    >>> for x in ([0.0], [9.0], [1.0], [8.0], [30.0], [0.5], [-4.0], [8.5]):
+    ...     x, used = np.array(x), int((counts > 0).sum())
+    ...     near = ((x - centers) ** 2).sum(1)
+    ...     c = used if used < 2 else int(near.argmin())
+    ...     if used == 2 and icvi.propose(panel, state, x)["ch"][c] < best:
+    ...         print("refused", x[0])
+    ...         continue
     ...     counts[c] += 1
     ...     centers[c] += (x - centers[c]) / counts[c]
-    ...     state, _ = panel.step(state, x, np.eye(4)[c], centers, counts > 0)
-    >>> print(centers[counts > 0, 0].round(2).tolist())
-    [0.5, 8.5, 30.5]
+    ...     state, values = panel.step(state, x, np.eye(2)[c], centers, counts > 0)
+    ...     best = values["ch"]
+    refused 30.0
+    refused -4.0
+    >>> print(centers[:, 0].tolist(), counts.tolist())
+    [0.5, 8.5] [3.0, 3.0]
     """
     if means and panel.of == "clusters":
         raise ValueError('propose(means=True): not for Panel(of="clusters")')

@@ -10,8 +10,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
-    "kernels", "types", "spec", "anchor", "norm", "statistics", "indices", "clusterers", "monitors", "standardize",
-    "panel", "pipeline",
+    "kernels", "types", "spec", "anchor", "gate", "norm", "statistics", "indices", "clusterers", "monitors",
+    "standardize", "panel", "pipeline",
 )  # fmt: skip
 """From the bottom up; a file may import from its own layer and those before it."""
 
