@@ -38,7 +38,7 @@ def _published(source: str, format: str, data: Data) -> Table:
     if format == "sensorscope":
         minutes = (seconds(every) or 0) / 60 if every else 10
         if minutes != int(minutes) or minutes < 1:
-            raise ValueError(f"--every {every}: this format wants whole minutes")
+            raise ValueError(f"--every {every}: this format needs whole minutes")
         chosen = {"features": data.columns} if data.columns else {}
         found = read_sensorscope(source, None, None, None, minutes=int(minutes), **chosen)
     else:

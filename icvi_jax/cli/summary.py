@@ -10,7 +10,7 @@ from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.monitors.story import clock, story
 from icvi_jax.report.result import Result
 
-MOST_SENTENCES = 20
+MOST_SENTENCES, MOST_COLUMNS = 20, 30
 GOOD = {"min": "small", "max": "large"}
 ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
 
@@ -25,7 +25,8 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
     steps = result.label.shape[1]
     span = f"{steps:,} samples" + ("" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}")
     many = f"{len(result.nodes):,} {unit}, " if len(result.nodes) > 1 else ""
-    say(f"{result.name}: {many}{span}, {', '.join(result.features)}")
+    more = f" and {len(result.features) - MOST_COLUMNS:,} more" if len(result.features) > MOST_COLUMNS else ""
+    say(f"{result.name}: {many}{span}, {', '.join(result.features[:MOST_COLUMNS])}{more}")
     for word, value in result.settings:
         say(f"  {word}: {value}")
     missing = float((~result.seen).mean())

@@ -40,8 +40,9 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
         MemoryError,
         RuntimeError,
     ) as error:
-        what = "Python objects, not numbers" if "pickle" in str(error) else str(error).splitlines()[0][:120]
-        raise TableError(shown, f"not a {kind.upper()} file this reads ({what})") from None
+        objects = "pickle" in str(error) or "objects" in str(error)
+        what = "it holds Python objects, not numbers" if objects else "it is damaged; save it again"
+        raise TableError(shown, f"not a {kind.upper()} file this reads: {what}") from None
 
 
 def _check_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str) -> None:
@@ -69,7 +70,7 @@ def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> ND
     has = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in list(arrays.items())[:12])
     shape = "(rows, features)" if ndim == 2 else "(nodes, steps, features)"
     raise TableError(
-        shown, f"wants one array of numbers {shape}, called X where there are several; it has {has or 'none'}"
+        shown, f"needs one array of numbers {shape}, called X where there are several; it has {has or 'none'}"
     )
 
 

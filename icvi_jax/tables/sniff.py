@@ -66,8 +66,8 @@ def _zip_kind(path: Path, shown: str) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
-        raise TableError(shown, f"a damaged ZIP or NPZ file ({error})") from None
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError):
+        raise TableError(shown, "a damaged ZIP or NPZ file: save it again") from None
     if any(member.filename.startswith("xl/") for member in members):
         raise TableError(shown, "an Excel workbook: save the sheet as CSV")
     unpacked = sum(member.file_size for member in members)
@@ -89,8 +89,10 @@ def _refuse_gzip_bomb(path: Path, shown: str) -> None:
                     piece = unpacker.unconsumed_tail
                     if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
                         raise TableError(shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}")
-    except zlib.error as error:
-        raise TableError(shown, f"a damaged gzip file ({error})") from None
+    except zlib.error:
+        raise TableError(shown, "a damaged gzip file: pack it again") from None
+    if not unpacker.eof:
+        raise TableError(shown, "a gzip file that ends too early: pack it again")
 
 
 def layout(lines: list[str], shown: str) -> Layout:

@@ -37,7 +37,7 @@ def seconds(every: str) -> float | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*", every, re.IGNORECASE)
     unit = found[2].lower() or ("s" if every.strip().lower().endswith("s") else "") if found else ""
     if not found or float(found[1]) <= 0 or (unit and unit not in SECONDS):
-        raise ValueError(f"--every {every!r}: wants a length of time such as 10min, 30s, 1h or 1d, or a number of rows")
+        raise ValueError(f"--every {every!r}: needs a length of time such as 10min, 30s, 1h or 1d, or a number of rows")
     if not unit:
         if not float(found[1]).is_integer():
             raise ValueError(
