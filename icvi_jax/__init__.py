@@ -25,6 +25,7 @@ from icvi_jax.indices import (
     Index,
     Kwon,
     NegentropyIncrement,
+    OnlineSilhouette,
     PartitionCoefficient,
     PartitionEntropy,
     PartitionSeparation,

@@ -8,7 +8,7 @@ import icvi_jax as icvi
 from icvi_jax.anchor import Anchor
 from icvi_jax.types import Event, Merge, Prototypes
 
-ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
+ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.path)
 
 
 def story(seed, n=60, k=4, p=2):

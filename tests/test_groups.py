@@ -13,7 +13,7 @@ from icvi_jax.statistics import Recording
 from icvi_jax.testing import backend, example
 from icvi_jax.testing.clusterers import follow
 
-ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
+ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.path)
 MEMORIES = pytest.mark.parametrize("forgetting", [1.0, 0.97])
 
 

@@ -7,7 +7,7 @@ import pytest
 import icvi_jax as icvi
 from icvi_jax.validation import time_parallel as parallel
 
-ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
+ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.path)
 T, K, P = 1100, 4, 2
 
 

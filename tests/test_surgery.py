@@ -9,7 +9,7 @@ from installed import installed
 import icvi_jax as icvi
 from icvi_jax.testing import backend
 
-ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
+ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.path)
 SETTINGS = dict(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 K, P = 3, 2
 

@@ -12,6 +12,7 @@ from icvi_jax.indices.generalized_dunn_53 import GeneralizedDunn53
 from icvi_jax.indices.hartigan import Hartigan
 from icvi_jax.indices.kwon import Kwon
 from icvi_jax.indices.negentropy_increment import NegentropyIncrement
+from icvi_jax.indices.online_silhouette import OnlineSilhouette
 from icvi_jax.indices.partition_coefficient import PartitionCoefficient
 from icvi_jax.indices.partition_entropy import PartitionEntropy
 from icvi_jax.indices.partition_separation import PartitionSeparation
@@ -48,6 +49,7 @@ __all__ = [
     "FukuyamaSugeno",
     "Kwon",
     "CONN",
+    "OnlineSilhouette",
     "catalogue",
 ]
 

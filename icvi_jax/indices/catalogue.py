@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from icvi_jax import indices
 from icvi_jax.indices.base import Index
+from icvi_jax.statistics import closure
 
 
 class Entry(NamedTuple):
@@ -19,6 +20,7 @@ class Entry(NamedTuple):
     range : smallest and largest value.
     needs : names of the statistics it reads.
     grouped : whether it needs a clusterer with several prototypes a cluster.
+    path : whether it depends on where the centres have been, so that two shards do not combine to the whole.
     meaning : one line in words.
     """
 
@@ -28,6 +30,7 @@ class Entry(NamedTuple):
     range: tuple[float, float]
     needs: tuple[str, ...]
     grouped: bool
+    path: bool
     meaning: str
 
 
@@ -47,4 +50,5 @@ def catalogue() -> tuple[Entry, ...]:
 
 def _entry(part):
     needs, meaning = tuple(need.name for need in part.needs), part.__doc__.strip().splitlines()[0]
-    return Entry(part.name, part, part.goal, part.range, needs, part.grouped, meaning)
+    path = not all(need.shards for need in closure(part.needs))
+    return Entry(part.name, part, part.goal, part.range, needs, part.grouped, path, meaning)

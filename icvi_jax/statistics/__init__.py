@@ -8,6 +8,7 @@ from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.statistics.membership import Membership
 from icvi_jax.statistics.overall import Overall
 from icvi_jax.statistics.separation import Separation
+from icvi_jax.statistics.silhouettes import Silhouettes
 from icvi_jax.statistics.stats import Stats
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "OverallCovariance",
     "Recording",
     "Separation",
+    "Silhouettes",
     "Statistic",
     "Stats",
     "Step",

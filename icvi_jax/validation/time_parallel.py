@@ -29,7 +29,9 @@ BUDGET = 2**22
 
 
 def lanes_for(panel: Panel, samples: int, k: int, features: int) -> int:
-    """How many lanes a recording is cut into; 1 where a plain scan is better."""
+    """How many lanes a recording is cut into; 1 where a plain scan is better, or shards do not combine to the whole."""
+    if not all(part.shards for part in panel.statistics):
+        return 1
     state = jax.eval_shape(lambda: panel.init(k, features))
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(state))
     lanes = min(LANES, samples // SHORTEST, BUDGET // size)

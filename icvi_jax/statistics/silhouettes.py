@@ -1,0 +1,125 @@
+r"""Silhouettes: how much nearer each sample was to its own centre than to the next, when it came.
+
+.. math:: a = ‖x − v_{own}‖, \quad b = \min_{i ≠ own} \sqrt{‖x − v_i‖² + S_i/M_i}, \quad s = (b − a)/\max(a, b)
+
+with centres, S and M before the sample. Samples that begin a cluster, and samples with no other cluster, are left out;
+only samples that count fade the mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from icvi_jax.kernels import moments
+from icvi_jax.kernels.arrays import namespace, smallest, squares
+from icvi_jax.statistics.base import Statistic
+from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.types import Array
+
+
+class SilhouettesState(NamedTuple):
+    """Faded means of s and the weights behind them: of samples in clusters, and of these and noise, which counts 0."""
+
+    mean: Array
+    weight: Array
+    noisy_mean: Array
+    noisy_weight: Array
+
+
+class Silhouettes(Statistic):
+    """Faded mean of the samples' silhouettes against the clusters as they were before each sample.
+
+    It depends on the path of the centres: two shards combined lack the samples between them, and a sample that is
+    removed stays in the mean.
+    """
+
+    name = "silhouettes"
+    needs = (Dispersion,)
+    shards = False
+
+    @staticmethod
+    def init(k, features, streams, xp, dtype):
+        return SilhouettesState(*(xp.zeros(streams, dtype=dtype),) * 4)
+
+    @staticmethod
+    def update(old, step):
+        active, born = step.before.active, step.born
+        s, counts = of_sample(step.x, step.u, step.before.centers, active, old["dispersion"], born)
+        counts = counts & step.seen
+        noise = step.seen & ~namespace(s).any(step.u > 0, axis=0) & namespace(s).any(active, axis=0)
+        state = old["silhouettes"]
+        return SilhouettesState(
+            *_taken(state.mean, state.weight, s, counts, step.fade),
+            *_taken(state.noisy_mean, state.noisy_weight, s, counts | noise, step.fade),
+        )
+
+    @staticmethod
+    def batch(recording):
+        xp, n = namespace(recording.x), recording.x.shape[0]
+        time = xp.arange(n)[:, None]
+        state = Silhouettes.init(0, 0, (), xp, recording.x.dtype)
+        for t in range(1, n):
+            active = recording.active[t - 1, :]
+            off = xp.where(recording.active[:t, :], -xp.ones_like(time[:t, :]), time[:t, :])
+            members = xp.where(time[:t, :] > xp.max(off, axis=0), recording.given[:t, :], 0 * recording.given[:t, :])
+            past = moments.batch(recording.x[:t, :], members, recording.fades[:t] / recording.fades[t - 1])
+            x, u = recording.x[t, :], recording.u[t, :]
+            s, counts = of_sample(x, u, recording.centers[t - 1, ...], active, past, None)
+            noise = ~xp.any(u > 0) & xp.any(active)
+            fade = recording.fades[t - 1] / recording.fades[t]
+            state = SilhouettesState(
+                *_taken(state.mean, state.weight, s, counts, fade),
+                *_taken(state.noisy_mean, state.noisy_weight, s, counts | noise, fade),
+            )
+        return state
+
+    @staticmethod
+    def fade(state, by, alive):
+        return state._replace(weight=by * state.weight, noisy_weight=by * state.noisy_weight)
+
+    @staticmethod
+    def combine(a, b):
+        a, b = a["silhouettes"], b["silhouettes"]
+        sums = ((a.mean, a.weight, b.mean, b.weight), (a.noisy_mean, a.noisy_weight, b.noisy_mean, b.noisy_weight))
+        joined = []
+        for mean, weight, other, more in sums:
+            total, part = moments.share(weight, 1, more)
+            joined += [mean + part * (other - mean), total]
+        return SilhouettesState(*joined)
+
+    @staticmethod
+    def remove(old, step):
+        return old["silhouettes"]  # nobody knows any more where the centres were
+
+
+def of_sample(
+    x: Array, u: Array, centers: Array, active: Array, past: moments.Moments, born: Array | None
+) -> tuple[Array, Array]:
+    """The silhouette of a sample (*streams), 0 where it has none, and whether it has one."""
+    xp = namespace(x)
+    own = smallest(-u) & (u > 0)
+    known = active if born is None else active & ~born
+    d = squares(x - centers, 1)
+    spread = d + xp.where(past.mass > 0, past.scatter, xp.zeros_like(d))
+    other = active & ~own
+    a = _root(xp.sum(xp.where(own & known, d, xp.zeros_like(d)), axis=0))
+    b = _root(xp.min(xp.where(other, spread, xp.full_like(d, xp.inf)), axis=0))
+    counts = xp.any(own & known, axis=0) & xp.any(other, axis=0)
+    b = xp.where(counts, b, a)
+    worse = xp.maximum(a, b)
+    s = (b - a) / xp.where(worse > 0, worse, xp.ones_like(worse))
+    return xp.where(counts, s, xp.zeros_like(s)), counts
+
+
+def _root(a):
+    """Square root with a finite slope at 0; infinity stays."""
+    xp = namespace(a)
+    some = (a > 0) & (a < xp.inf)
+    return xp.where(some, xp.sqrt(xp.where(some, a, xp.ones_like(a))), a)
+
+
+def _taken(mean, weight, s, counts, fade):
+    """Faded mean and weight with one more value where it counts."""
+    xp = namespace(mean)
+    total = fade * weight + 1
+    return xp.where(counts, mean + (s - mean) / total, mean), xp.where(counts, total, weight)
