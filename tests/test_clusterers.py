@@ -137,3 +137,18 @@ def test_k_means_without_memory_is_bit_for_bit_what_it_was(seeding, digest):
 def test_what_a_clusterer_cannot_be_built_with_is_said(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+class TestCatalogue:
+    def test_every_clusterer_is_in_it(self):
+        kinds = {c for c in vars(icvi.clusterers).values() if isinstance(c, type) and issubclass(c, icvi.clusterers.Clusterer)}
+        entries = icvi.clusterers.catalogue()
+        assert {entry.clusterer for entry in entries} == kinds - {icvi.clusterers.Clusterer}
+        assert len({entry.name for entry in entries}) == len(entries)
+
+    def test_what_it_says_can_be_built(self):
+        for entry in icvi.clusterers.catalogue():
+            built = entry.clusterer(**{entry.size: 4})
+            assert built.slots == 4
+            for text in (entry.purpose, entry.avoid, entry.forgets):
+                assert text.endswith(".")

@@ -35,7 +35,7 @@ def without(words, gone):
 
 
 def components(words):
-    """The lowest slot (k, *streams) that each slot hangs together with, itself included.
+    """The component (k, *streams) of each slot, as the word of the lowest slot that it hangs together with.
 
     Everything that can be reached through slots 0 … e is known after turn e (Warshall).
     """
@@ -44,10 +44,7 @@ def components(words):
     for e in range(words.shape[0]):
         through = (reached & (1 << e)) != 0
         reached = xp.where(through, reached | reached[e, ...], reached)
-    home = xp.zeros_like(words)
-    for e in range(words.shape[0] - 1, -1, -1):
-        home = xp.where((reached & (1 << e)) != 0, xp.full_like(words, e), home)
-    return home
+    return reached & -reached  # the lowest bit alone
 
 
 def adopted(home, weak, strong, distance, close):
@@ -55,12 +52,12 @@ def adopted(home, weak, strong, distance, close):
 
     Parameters
     ----------
-    home : (k, *streams), components of the strong slots.
+    home : (k, *streams), components of the strong slots, as words.
     weak, strong : (k, *streams), boolean.
     distance, close : (k, k, *streams), distances of slots, and whether two are close enough.
     """
     xp = namespace(home)
-    own = slots(home, home.shape[0]) + xp.zeros_like(home)
+    own = bits(home) + xp.zeros_like(home)
     nearest, found = xp.full_like(distance[:, 0, ...], xp.inf), own
     for e in range(home.shape[0]):
         nearer = strong[e, ...] & (distance[:, e, ...] < nearest)
@@ -74,7 +71,7 @@ def named(home, mass, names, active, fresh):
 
     Parameters
     ----------
-    home : (k, *streams), the component of each slot.
+    home : (k, *streams), the component of each slot, as the word of its lowest slot.
     mass, names, active : (k, *streams), of the slots.
     fresh : (*streams), the next new name: the others get it and those that follow, in the order of their numbers.
 
@@ -83,11 +80,11 @@ def named(home, mass, names, active, fresh):
     names (k, *streams), the next new name, and how many components there are (*streams).
     """
     xp, k = namespace(home), home.shape[0]
-    zero = xp.zeros_like(mass)
+    zero, own = xp.zeros_like(mass), bits(home)
     total, heaviest = zero, zero
     claim = xp.zeros_like(names) - 2 - slots(names, k)  # a claim of its own where there is no component
     for c in range(k):
-        member = active[c, ...] & (home[c, ...] == slots(home, k))
+        member = active[c, ...] & (home[c, ...] == own)
         heavier = member & (mass[c, ...] > heaviest)
         heaviest = xp.where(heavier, mass[c, ...] + zero, heaviest)
         claim = xp.where(heavier, names[c, ...] + xp.zeros_like(claim), claim)
@@ -103,6 +100,6 @@ def named(home, mass, names, active, fresh):
     for g in range(k):
         name = xp.where(beaten[g], fresh, claim[g, ...])
         fresh = fresh + xp.astype(beaten[g], fresh.dtype)
-        kept = xp.where(home == g, name + kept * 0, kept)
+        kept = xp.where(home == 1 << g, name + kept * 0, kept)
     number = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
     return xp.where(active, kept, names), fresh, number
