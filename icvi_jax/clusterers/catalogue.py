@@ -79,7 +79,7 @@ def catalogue() -> tuple[Entry, ...]:
         Entry(
             "merge-split", MergeSplit, "slots", True,
             "finds and follows the number of clusters, of any shape, and gives them names that last.",
-            "k² p: about four times k-means with as many slots",
+            "k² p: about five times k-means with as many slots",
             "each prototype all but the last `memory` members, masses over `mass_memory` samples; nothing ends.",
             "Where clusters overlap and drift together: they become one. An index of its slots hardly sees a change.",
         ),
