@@ -92,7 +92,7 @@ class Panel:
     @property
     def statistics(self):
         """The statistics the indices need, each once."""
-        return closure((Count, *(part for index in self.indices for part in index.needs)))
+        return closure((Count, *(part for index in self.indices for part in index.statistics())))
 
     @property
     def grouped(self) -> bool:

@@ -226,21 +226,3 @@ def test_catalogue():
         assert entry.index().name == entry.name and entry.goal in ("min", "max") and entry.range[0] < entry.range[1]
         assert entry.meaning.endswith(".") and ("small is good" in entry.meaning) == (entry.goal == "min")
         assert "math::" in entry.index.__doc__ and "References" in entry.index.__doc__
-
-
-def test_the_root_form_of_davies_bouldin_is_not_scikit_learns():
-    """Root of the mean squared distance, not the mean distance: never smaller."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1], 100)
-    X = rng.normal(size=(200, 2)) + 4.0 * labels[:, None]
-    V = np.stack([X[labels == i].mean(0) for i in (0, 1)])
-    far = np.linalg.norm(X - V[labels], axis=1)
-    between = np.linalg.norm(V[0] - V[1])
-    own = sum(np.sqrt((far[labels == i] ** 2).mean()) for i in (0, 1)) / between
-    theirs = sum(far[labels == i].mean() for i in (0, 1)) / between
-    panel = icvi.Panel(indices=(icvi.DaviesBouldin(root=True),))
-    got = float(icvi.batch(panel, X, memberships=np.eye(2)[labels], centers=V)["db"])
-    np.testing.assert_allclose(got, own, rtol=1e-5)
-    assert got > 1.05 * theirs
-    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
-    np.testing.assert_allclose(theirs, metrics.davies_bouldin_score(X, labels), rtol=1e-6)

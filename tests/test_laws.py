@@ -4,13 +4,14 @@ import pytest
 from installed import installed
 
 import icvi_jax as icvi
-from icvi_jax.monitors import Monitor
+from icvi_jax.monitors import Monitor, SampleMonitor
 from icvi_jax.statistics import Statistic
 from icvi_jax.testing import (
     BACKENDS,
     CLUSTERER_LAWS,
     INDEX_LAWS,
     MONITOR_LAWS,
+    SAMPLE_MONITOR_LAWS,
     STATISTIC_LAWS,
     check_index,
 )  # fmt: skip
@@ -30,10 +31,12 @@ CLUSTERERS = (
     icvi.FuzzyCMeans(k=3),
     icvi.MergeSplit(slots=4, mass_memory=20.0),
 )
-MONITORS = tuple(
+EXPORTED = tuple(
     getattr(icvi, name)() for name in dir(icvi)
     if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Monitor) and name != "Monitor"
 )  # fmt: skip
+SAMPLE_MONITORS = tuple(m for m in EXPORTED if isinstance(m, SampleMonitor)) + (icvi.Change(indices=("xb",)),)
+MONITORS = tuple(m for m in EXPORTED if not isinstance(m, SampleMonitor)) + (icvi.Distress(false_alarms=1e-3, warm=5),)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -66,8 +69,16 @@ def test_monitors(law, monitor, lib):
     law(monitor, lib)
 
 
+@pytest.mark.parametrize("law", SAMPLE_MONITOR_LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("monitor", SAMPLE_MONITORS, ids=lambda m: "+".join((type(m).__name__, *m.watched)))
+def test_sample_monitors(law, monitor, lib):
+    if monitor.watched and lib.name not in ("numpy", "jax64"):
+        pytest.skip("a whole pipeline: two backends stand for all")
+    law(monitor, lib)
+
+
 def test_there_are_parts():
-    assert len(INDICES) == 23 and len(STATISTICS) >= 6 and len(MONITORS) >= 2
+    assert len(INDICES) == 23 and len(STATISTICS) >= 6 and len(MONITORS) >= 3 and SAMPLE_MONITORS
 
 
 class TestTheKitItself:

@@ -133,7 +133,7 @@ def backend_arrays(backend: str, X):
     if backend not in BACKENDS:
         raise ValueError(f"backend={backend!r}: choose one of {', '.join(map(repr, BACKENDS))}")
     if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
-        table = importlib.import_module("icvi_jax.tables.frames").from_frame(X, judge=False)
+        table = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
         if table.notes:
             raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
         X = table.x

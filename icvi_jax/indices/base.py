@@ -37,6 +37,10 @@ class Index:
         """The value (*streams); `forgetting` is λ as an array of the state's type."""
         raise TypeError("an index defines value")
 
+    def statistics(self) -> tuple[type[Statistic], ...]:
+        """The statistics it reads with the settings it has: `needs`, unless overridden."""
+        return self.needs
+
     def scaled(self, value: float, by: float, features: int, k: int) -> float:
         """What `value` becomes when all samples and centres are multiplied by `by`; unchanged unless overridden."""
         return value

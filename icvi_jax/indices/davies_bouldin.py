@@ -21,9 +21,7 @@ class DaviesBouldin(Index):
 
     Parameters
     ----------
-    root : Davies and Bouldin's own form with p = q = 2: (√L_i + √L_j) / √D_ij. It is not scikit-learn's
-        `davies_bouldin_score`, which has the mean distance of the members where this has the root of their mean
-        squared distance: the latter is never smaller, and so is the index.
+    root : Davies and Bouldin's own form with p = q = 2: (√L_i + √L_j) / √D_ij.
 
     References
     ----------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from icvi_jax.indices.base import Index, divide
+from icvi_jax.indices.base import Index, divide, given
 from icvi_jax.spec import one_of, spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, FadedReach, Separation, Statistic
 
 
 @spec
@@ -15,12 +15,15 @@ class XieBeni(Index):
 
     .. math:: XB = J / (N h), \\quad XB_λ = (1 − λ) J / h, \\quad J = Σ_i C_i, \\quad h = \\min_{i≠j} ‖v_i − v_j‖²
 
-    k = 1: h is the largest squared distance from the lone centre to a sample so far. Coincident centres, h = 0: +inf.
+    k = 1: h is the largest squared distance from the lone centre to a sample so far, or what `lone` says. Coincident
+    centres, h = 0: +inf.
 
     Parameters
     ----------
     normalizer : "paper" weighs J with 1 − λ where λ < 1, which does not tend to XB as λ → 1. "exact" divides by
         ω = Σ λ^(n−j), which does: use it to differentiate, and with long memories.
+    lone : h while there is one cluster. "paper": the largest distance ever, so that the index *improves* when a stream
+        breaks, since that stretches h for good. "faded": distances fade with λ like everything else. "nan": no value.
 
     References
     ----------
@@ -31,11 +34,16 @@ class XieBeni(Index):
 
     name: str = static("xb")
     normalizer: str = static("paper")
+    lone: str = static("paper")
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
     def __post_init__(self):
         one_of("XieBeni", "normalizer", self.normalizer, ("paper", "exact"))
+        one_of("XieBeni", "lone", self.lone, ("paper", "faded", "nan"))
+
+    def statistics(self) -> tuple[type[Statistic], ...]:
+        return (*self.needs, FadedReach) if self.lone == "faded" else self.needs
 
     def value(self, stats, forgetting):
         xp = stats.xp
@@ -44,4 +52,7 @@ class XieBeni(Index):
         if self.normalizer == "paper":
             fades = forgetting < 1
             n = xp.where(fades, 1 / xp.where(fades, 1 - forgetting, xp.ones_like(forgetting)), stats.samples)
-        return divide(J, n * h, xp.inf)
+        if self.lone == "faded":
+            h = xp.where(stats.k > 1, h, stats.faded_reach.reach)
+        value = divide(J, n * h, xp.inf)
+        return given(stats.k > 1, value) if self.lone == "nan" else value

@@ -1,7 +1,11 @@
-"""Monitors: one file each, a pure step that turns an index value into an `Alarm`."""
+"""Monitors: one file each, a pure step that turns an index value, or a sample, into an `Alarm`."""
 
 from icvi_jax.monitors.base import Heard, Monitor, SampleMonitor
+from icvi_jax.monitors.change import Change, ChangeState
 from icvi_jax.monitors.distress import Distress, DistressState
 from icvi_jax.monitors.page_hinkley import PageHinkley, PageHinkleyState
 
-__all__ = ["Distress", "DistressState", "Heard", "Monitor", "PageHinkley", "PageHinkleyState", "SampleMonitor"]
+__all__ = [
+    "Change", "ChangeState", "Distress", "DistressState", "Heard", "Monitor", "PageHinkley", "PageHinkleyState",
+    "SampleMonitor",
+]  # fmt: skip

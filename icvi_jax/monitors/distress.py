@@ -7,6 +7,7 @@ from typing import NamedTuple
 from icvi_jax.kernels.arrays import advance, cast, namespace
 from icvi_jax.monitors.base import Monitor, alarm
 from icvi_jax.monitors.scale import badness
+from icvi_jax.monitors.threshold import LIMIT, Threshold, read, start, update
 from icvi_jax.spec import is_number, number, spec, static
 from icvi_jax.types import Array
 
@@ -32,6 +33,7 @@ class DistressState(NamedTuple):
     lowest : lowest level since warm-up or the last distress.
     troubled : samples since the trouble began, be it a spike or distress.
     score : the last score, for samples that cannot be read.
+    threshold : what a learned threshold needs; None without one.
     """
 
     learned: Array
@@ -46,6 +48,7 @@ class DistressState(NamedTuple):
     lowest: Array
     troubled: Array
     score: Array
+    threshold: Threshold | None = None
 
 
 @spec
@@ -78,6 +81,11 @@ class Distress(Monitor):
 
     It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be read repeat it.
 
+    With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
+    so that a quiet stream raises about so many spikes a sample (see `icvi_jax.monitors.tail`). The score counts that θ,
+    the alarm has a `p`, another spike needs a quiet block after the last one, and nothing is heard while there is one
+    cluster. `factor` then plays a part in creeping only, `width` none.
+
     Parameters
     ----------
     factor : how many times worse the index must get for a spike.
@@ -86,6 +94,7 @@ class Distress(Monitor):
     memory : how many samples the usual level is learned from.
     warm : values to hear in silence before anything is raised; an index swings by decades at first.
     back : share of the rise that may be left when it counts as recovered.
+    false_alarms : spikes a sample in a quiet stream, and the threshold is learned; None: `factor` and `width` set it.
     index : name of the index to watch; the monitor's own name by default.
 
     Examples
@@ -106,6 +115,7 @@ class Distress(Monitor):
     memory: int = 100
     warm: int = 50
     back: float = 0.5
+    false_alarms: float | None = None
     index: str | None = static(None)
     name: str | None = static(None)
 
@@ -119,11 +129,19 @@ class Distress(Monitor):
             if is_number(value):
                 most = 1 if field == "back" else float("inf")
                 number("Distress", field, value, least < value < most, words)
+        if is_number(self.false_alarms):
+            ok = 0 < self.false_alarms < LIMIT
+            number("Distress", "false_alarms", self.false_alarms, ok, f"a number above 0 and below {LIMIT:.3g}")
+
+    @property
+    def needs_company(self) -> bool:
+        return self.false_alarms is not None
 
     def init(self, streams, xp, dtype):
         zero, none, off = (xp.zeros(streams, dtype=d) for d in (dtype, xp.int32, xp.bool))
         low, high = (xp.full(streams, limit, dtype=dtype) for limit in (-xp.inf, xp.inf))
-        return DistressState(none, zero, zero, off, low, none, off, zero, low, high, none, zero)
+        learns = None if self.false_alarms is None else start(streams, xp, dtype)
+        return DistressState(none, zero, zero, off, low, none, off, zero, low, high, none, zero, learns)
 
     def step(self, state, value, seen, goal, positive):
         xp = namespace(state.level)
@@ -137,6 +155,10 @@ class Distress(Monitor):
         f = zero + xp.log(cast(self.factor, y)) if positive else cast(self.factor, y) * c
         theta = xp.maximum(xp.where(was, zero + (MOVED if positive else 0.0), f), width * c)
         theta = theta if positive else xp.where(blank, zero + xp.inf, theta)  # no spread yet to measure a jump by
+        unit, p, able = f, xp.full_like(y, xp.nan), ok
+        if state.threshold is not None:
+            theta, p, able = read(state.threshold, y - m, cast(self.false_alarms, y), None if positive else finest)
+            unit, p = theta, xp.where(ok, p, xp.full_like(p, xp.nan))
 
         # An episode goes on: it ends by coming back, or with patience.
         age = advance(state.age, watched)
@@ -145,8 +167,10 @@ class Distress(Monitor):
         gave_up = watched & ~came_back & (xp.astype(age, y.dtype) >= patience)
 
         # Quiet: a jump, or one more value to learn from.
-        spike = quiet & self._warm(n, y) & (y - m > theta)
+        heard = quiet & self._warm(n, y)
+        spike = heard & able & (y - m > theta)
         learn = quiet & ~spike
+        threshold = None if state.threshold is None else update(state.threshold, y - m, heard, spike)
         n = xp.where(learn & blank & (n >= SETTLED) & (xp.abs(y - m) > 3 * finest), none, n)
         m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
         e = y - m0
@@ -169,8 +193,8 @@ class Distress(Monitor):
         old = state.watching | was
         troubled = xp.where((watching | standing) & old, advance(state.troubled, ok & old), none)
         rise = xp.where(standing, y - home, xp.where(watching, y - m, zero))
-        score = xp.maximum(rise, zero) / xp.where(f > 0, f, zero + 1) * (1 + xp.astype(troubled, y.dtype) / patience)
-        score = xp.where(ok, score, state.score)
+        score = xp.maximum(rise, zero) / xp.where(unit > 0, unit, zero + 1)
+        score = xp.where(ok, score * (1 + xp.astype(troubled, y.dtype) / patience), state.score)
         code = xp.where(raised, none + 3, xp.where(over | (came_back & ~was), none + 2, xp.astype(spike, n.dtype)))
         new = DistressState(
             learned=xp.where(gave_up, none + SETTLED, n),  # the spread is kept
@@ -185,8 +209,9 @@ class Distress(Monitor):
             lowest=xp.where(over, zero + xp.inf, lowest),
             troubled=troubled,
             score=score,
+            threshold=threshold,
         )
-        return new, alarm(code, score, standing)
+        return new, alarm(code, score, standing)._replace(p=p)
 
     def _warm(self, n, y):
         """Whether enough values were heard."""

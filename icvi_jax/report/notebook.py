@@ -14,7 +14,7 @@ from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.monitors.story import story
 from icvi_jax.types import Reading
 
-from .plot import ALARMS, DIRECTION, PALETTE, interrupted, legend
+from .plot import ALARMS, DIRECTION, PALETTE
 from .result import CODES
 
 if TYPE_CHECKING:
@@ -44,12 +44,10 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
     for one, name in zip(axes, names):
         values = np.atleast_2d(np.asarray(readings.values[name], np.float64))
         values = np.where(np.isfinite(values), values, np.nan)
-        if readings.seen is not None:  # a missing sample repeats the value before: show the gap
-            values = np.where(np.atleast_2d(np.asarray(readings.seen)), values, np.nan)
         x = np.arange(values.shape[1]) if times is None else np.asarray(times)
         blank = np.isnan(values).all(axis=0)
         low, middle, high = np.nanpercentile(np.where(blank, 0.0, values), (10, 50, 90), axis=0)
-        one.plot(*interrupted(x, np.where(blank, np.nan, middle)), lw=0.9, color=PALETTE[0])
+        one.plot(x, np.where(blank, np.nan, middle), lw=0.9, color=PALETTE[0])
         if len(values) > 1:
             one.fill_between(x, low, high, where=~blank, color=PALETTE[0], alpha=0.2, lw=0)
         if name in goals and goals[name].index.positive and (values > 0).any():
@@ -63,7 +61,8 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
                 at = np.flatnonzero(codes == code)
                 if at.size:
                     one.plot(x[at], values[0, at], marker, color=color, ms=5, ls="", label=CODES[code])
-            legend(one)
+            if one.get_legend_handles_labels()[0]:
+                one.legend(loc="upper right", fontsize=7)
     axes[-1].set_xlabel("sample" if times is None else "time", fontsize=9)
     return drawn
 

@@ -7,6 +7,7 @@ from icvi_jax.statistics.covariance import Covariance, OverallCovariance
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.statistics.membership import Membership
 from icvi_jax.statistics.overall import Overall
+from icvi_jax.statistics.reach import FadedReach
 from icvi_jax.statistics.separation import Separation
 from icvi_jax.statistics.silhouettes import Silhouettes
 from icvi_jax.statistics.stats import Stats
@@ -16,6 +17,7 @@ __all__ = [
     "Count",
     "Covariance",
     "Dispersion",
+    "FadedReach",
     "Membership",
     "Overall",
     "OverallCovariance",

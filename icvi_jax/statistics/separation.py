@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import count, larger, namespace, squares
 from icvi_jax.kernels.pairs import Pairs
-from icvi_jax.statistics.base import Statistic
+from icvi_jax.statistics.base import Recording, Statistic, Step
 from icvi_jax.types import Array
 
 
@@ -33,19 +33,13 @@ class Separation(Statistic):
 
     @staticmethod
     def update(old, step):
-        xp = namespace(step.x)
         (reach,) = old["separation"]
-        centers, active, _ = step.after
-        alone = (count(active) == 1) & step.seen
-        lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
-        return SeparationState(xp.where(alone, larger(squares(step.x - lone), reach), reach))
+        alone, d = alone_from(step)
+        return SeparationState(namespace(step.x).where(alone, larger(d, reach), reach))
 
     @staticmethod
     def batch(recording):
-        xp = namespace(recording.x)
-        alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
-        d = squares(recording.x[:, None, :] - recording.centers, 2)
-        return SeparationState(xp.max(xp.where(alone, d, xp.zeros_like(d))))
+        return SeparationState(namespace(recording.x).max(distances_alone(recording)))
 
     @staticmethod
     def begin(old, prototypes, mass):
@@ -95,3 +89,19 @@ class SeparationView:
         if self.pairs.k == 1:
             return 0 * self._reach
         return self.pairs.most(self.pairs.keep(self.distances, 0.0))
+
+
+def alone_from(step: Step) -> tuple[Array, Array]:
+    """Whether a sample was seen while there is one cluster, and its squared distance from that centre: (*streams)."""
+    xp = namespace(step.x)
+    centers, active, _ = step.after
+    lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
+    return (count(active) == 1) & step.seen, squares(step.x - lone)
+
+
+def distances_alone(recording: Recording) -> Array:
+    """Squared distances of samples from the lone centre there was: (n, k), 0 where there were others."""
+    xp = namespace(recording.x)
+    alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
+    d = squares(recording.x[:, None, :] - recording.centers, 2)
+    return xp.where(alone, d, xp.zeros_like(d))

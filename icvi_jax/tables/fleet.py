@@ -13,7 +13,7 @@ from .pick import Picked, from_epoch, numbers, pick, sift, table, times
 from .read import located, open_sheet
 from .sheet import Column, Sheet
 from .sniff import kind
-from .table import Fleet, Table, TableError, check_columns, check_samples
+from .table import Fleet, Table, TableError, check_samples
 from .wide import SINGLE, split_names
 
 NODE_NAMES = (
@@ -194,7 +194,6 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
         x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
     clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
-    check_columns(shown, len(features))
     notes: list[str] = []
     which = np.repeat(np.arange(len(x)), x.shape[1])
     features, flat = sift(shown, features, x.reshape(-1, x.shape[2]), notes, bool(columns), which)

@@ -26,12 +26,7 @@ def is_frame(data: object) -> bool:
 
 
 def from_frame(
-    data: object,
-    columns: Sequence[str] = (),
-    time: str = "",
-    label: str = "",
-    name: str = "table",
-    judge: bool = True,
+    data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table"
 ) -> Table:
     """Read one stream off a table in memory.
 
@@ -43,8 +38,6 @@ def from_frame(
         As in `read`.
     name
         What to call it.
-    judge
-        Whether names and values may leave out a column of numbers, as in `read`.
 
     Examples
     --------
@@ -91,7 +84,7 @@ def from_frame(
     if not features:
         raise TableError(name, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])
-    features, x = sift(name, features, x, notes, bool(columns) or not judge)
+    features, x = sift(name, features, x, notes, bool(columns))
     axis = None
     if time:
         values = frame[time]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from . import arrays, sheet
 from .pick import from_epoch, sift, table
 from .sniff import kind
-from .table import Table, TableError, check_columns, check_samples, marks_stretches, number_labels
+from .table import Table, TableError, check_samples, marks_stretches, number_labels
 
 
 def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:
@@ -101,7 +101,6 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> T
                     shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name
                 )
         x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
-    check_columns(shown, len(features))
     notes: list[str] = []
     features, x = sift(shown, features, x, notes, bool(columns))
     axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None

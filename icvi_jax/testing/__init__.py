@@ -10,9 +10,11 @@ from icvi_jax.testing.clusterers import CLUSTERER_LAWS, check_clusterer
 from icvi_jax.testing.indices import INDEX_LAWS, check_index
 from icvi_jax.testing.monitors import MONITOR_LAWS, check_monitor
 from icvi_jax.testing.recordings import Example, example
+from icvi_jax.testing.sample_monitors import SAMPLE_MONITOR_LAWS, check_sample_monitor
 from icvi_jax.testing.statistics import STATISTIC_LAWS, check_statistic
 
 __all__ = [
-    "BACKENDS", "Backend", "CLUSTERER_LAWS", "Example", "INDEX_LAWS", "MONITOR_LAWS", "STATISTIC_LAWS", "backend",
-    "check_clusterer", "check_index", "check_monitor", "check_statistic", "example",
+    "BACKENDS", "Backend", "CLUSTERER_LAWS", "Example", "INDEX_LAWS", "MONITOR_LAWS",
+    "SAMPLE_MONITOR_LAWS", "STATISTIC_LAWS", "backend",
+    "check_clusterer", "check_index", "check_monitor", "check_sample_monitor", "check_statistic", "example",
 ]  # fmt: skip

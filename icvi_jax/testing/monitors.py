@@ -8,15 +8,15 @@ from icvi_jax.gate import layout
 from icvi_jax.monitors import Monitor
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 
-SPAN = 240
+SPAN = 300
 
 
 def series(seed: int = 0) -> np.ndarray:
     """A positive index with a bump that passes and a step that stays: (SPAN,)."""
     rng = np.random.default_rng(seed)
     level = np.zeros(SPAN)
-    level[80:95] = 4.0
-    level[130:] = 5.0
+    level[120:135] = 4.0
+    level[190:] = 5.0
     return np.exp(level + 0.2 * rng.normal(size=SPAN))
 
 
@@ -61,7 +61,7 @@ def codes_are_sound(monitor: Monitor, b: Backend) -> None:
     """8: codes are 0 to 3, standing begins at a 3 and ends at a 2, and something is said of a change."""
     _, codes, scores, standing = listen(monitor, series(), b)
     assert set(np.unique(codes)) <= {0, 1, 2, 3} and np.isfinite(scores).all()
-    assert codes[80:100].any(), "a bump of four log units passed without a word"
+    assert codes[120:140].any(), "a bump of four log units passed without a word"
     for t in range(1, SPAN):
         if standing[t] and not standing[t - 1]:
             assert codes[t] == 3, f"sample {t}: distress stands without a 3"
@@ -72,7 +72,7 @@ def codes_are_sound(monitor: Monitor, b: Backend) -> None:
 def bad_values_are_skipped(monitor: Monitor, b: Backend) -> None:
     """10: NaN, infinity, zero and negative values change nothing."""
     values = series()
-    spots = np.array([3, 60, 85, 140, 200])
+    spots = np.array([3, 60, 125, 200, 260])
     bad = np.insert(values, spots, [np.nan, np.inf, 0.0, -1.0, -np.inf])
     skipped = spots + np.arange(5)
     _, codes, scores, standing = listen(monitor, bad, b)

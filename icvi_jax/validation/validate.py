@@ -32,10 +32,7 @@ def validate(
     ----------
     panel : the indices.
     X : (T, p), samples; rows that are not finite are missing.
-    labels : (T,), crisp integer labels of any values; −1 is noise. Centres are the running means of the members so far,
-        each counting alike. A clusterer's own centres are elsewhere: it may start them at a guess, move them at another
-        rate, let them forget or merge them. So these values are not those of a `Pipeline` that gave the labels; to
-        follow a clusterer's own centres, give `memberships` and `centers`.
+    labels : (T,), crisp integer labels of any values; −1 is noise. Centres are the running means of the members.
     memberships : (T, k), memberships of each sample; all zero is noise.
     centers : (T, k, p), the centres after each sample; (k, p) if they never move.
     active : (T, k), the slots in use after each sample; all by default.

@@ -1,0 +1,17 @@
+"""How good alarms and partitions are, given the truth; always beside controls that see no data.
+
+>>> trial = Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50)
+>>> row = judge([trial], [[510, 900]])
+>>> print(f"F1 {row.outcome.f1:.2f}, metronome {row.metronome.f1:.2f}")
+F1 0.50, metronome 0.00
+"""
+
+from icvi_jax.evaluation.harness import Outcome, Row, bootstrap, clock, judge, outcome, strike
+from icvi_jax.evaluation.matching import Score, match, metronome
+from icvi_jax.evaluation.partitions import adjusted_rand_index
+from icvi_jax.evaluation.trial import Tally, Trial, covering, numenta, tally
+
+__all__ = [
+    "Outcome", "Row", "Score", "Tally", "Trial", "adjusted_rand_index", "bootstrap", "clock", "covering", "judge",
+    "match", "metronome", "numenta", "outcome", "strike", "tally",
+]  # fmt: skip

@@ -1,0 +1,147 @@
+"""Detectors beside the controls that see no data: a score alone says little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from icvi_jax.evaluation.trial import Tally, Trial, tally
+
+Alarms = Sequence[Sequence[int]]
+"""Sample numbers of alarms, a list a trial."""
+
+
+class Outcome(NamedTuple):
+    """Scores of one detector over a set of streams.
+
+    Attributes
+    ----------
+    f1, precision, recall : of alarms matched one to one, over all streams together; NaN where nothing can be divided.
+    delay : median over the hits, in samples.
+    false_per_10000 : alarms in no window, in ten thousand samples in no window.
+    nab : score of the Numenta benchmark: 0 for silence, 100 for a perfect detector.
+    covering : see `icvi_jax.evaluation.covering`, mean over samples.
+    alarms : how many were raised.
+    """
+
+    f1: float
+    precision: float
+    recall: float
+    delay: float
+    false_per_10000: float
+    nab: float
+    covering: float
+    alarms: int
+
+
+class Row(NamedTuple):
+    """A detector's outcome, beside controls that raise as many alarms.
+
+    Attributes
+    ----------
+    outcome : of the detector.
+    low, high : 90 % interval of its F1 over streams drawn again; NaN with a single stream.
+    metronome : of alarms evenly spaced, as many in each stream.
+    random : mean F1 of alarms at random, as many in each stream.
+    """
+
+    outcome: Outcome
+    low: float
+    high: float
+    metronome: Outcome
+    random: float
+
+
+def outcome(tallies: Sequence[Tally]) -> Outcome:
+    """The scores of several streams together."""
+    hits, alarms, changes = (sum(getattr(t, field) for t in tallies) for field in ("hits", "alarms", "changes"))
+    delays = [d for t in tallies for d in t.delays]
+    points, best, none = (sum(getattr(t, field) for t in tallies) for field in ("points", "best", "none"))
+    return Outcome(
+        f1=_ratio(2 * hits, alarms + changes),
+        precision=_ratio(hits, alarms),
+        recall=_ratio(hits, changes),
+        delay=float(np.median(delays)) if delays else float("nan"),
+        false_per_10000=_ratio(1e4 * sum(t.false for t in tallies), sum(t.quiet for t in tallies)),
+        nab=100 * _ratio(points - none, best - none),
+        covering=_ratio(sum(t.covering for t in tallies), sum(t.samples for t in tallies)),
+        alarms=alarms,
+    )
+
+
+def judge(trials: Sequence[Trial], alarms: Alarms, draws: int = 200, seed: int = 0) -> Row:
+    """Score a detector's alarms, beside a metronome and random alarms of the same count.
+
+    Examples
+    --------
+    >>> trial = Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50)
+    >>> row = judge([trial], [[510, 720]])
+    >>> row.outcome.f1, row.metronome.f1, row.random < 0.2
+    (1.0, 0.0, True)
+    """
+    if len(trials) != len(alarms):
+        raise ValueError(f"judge: one list of alarms a trial is needed, {len(trials)}, got {len(alarms)}")
+    rng = np.random.default_rng(seed)
+    tallies = [tally(a, t) for a, t in zip(alarms, trials)]
+    counts = [t.alarms for t in tallies]
+    blind = [outcome([tally(_random(t, n, rng), t) for t, n in zip(trials, counts)]).f1 for _ in range(draws)]
+    low, high = bootstrap(tallies, lambda some: outcome(some).f1, draws, rng)
+    even = outcome([tally(_even(t, n), t) for t, n in zip(trials, counts)])
+    return Row(outcome(tallies), low, high, even, float(np.mean(blind)))
+
+
+def bootstrap(
+    tallies: Sequence[Tally], score: Callable[[Sequence[Tally]], float], draws: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """5 % and 95 % of a score over sets of as many streams, drawn with replacement; NaN with fewer than two."""
+    if len(tallies) < 2:
+        return float("nan"), float("nan")
+    picks = rng.integers(0, len(tallies), (draws, len(tallies)))
+    low, high = np.quantile([score([tallies[i] for i in pick]) for pick in picks], (0.05, 0.95))
+    return float(low), float(high)
+
+
+def clock(trials: Sequence[Trial]) -> list[int]:
+    """The samples at which a clock that sees no data should strike, by trials whose changes it was told.
+
+    It takes the sample that lies in most windows, leaves those windows out, and goes on while it still hits at least
+    half of the trials.
+
+    Examples
+    --------
+    >>> clock([Trial.of("a", 900, [400], 60), Trial.of("b", 900, [410], 60)])
+    [410]
+    """
+    left = [list(t.windows) for t in trials]
+    strikes: list[int] = []
+    while True:
+        votes = np.zeros(max(t.samples for t in trials), int)
+        for windows in left:
+            for first, last in windows:
+                votes[first : last + 1] += 1
+        best = int(np.argmax(votes))
+        if votes[best] < max(1, len(trials) / 2):
+            return sorted(strikes)
+        strikes.append(best)
+        left = [[w for w in windows if not w[0] <= best <= w[1]] for windows in left]
+
+
+def strike(strikes: Sequence[int], trials: Sequence[Trial]) -> list[list[int]]:
+    """The alarms of such a clock on each trial."""
+    return [[s for s in strikes if s < t.samples] for t in trials]
+
+
+def _even(trial: Trial, alarms: int) -> list[int]:
+    span = trial.samples - trial.start
+    return [trial.start + int((i + 1) * span / (alarms + 1)) for i in range(alarms)]
+
+
+def _random(trial: Trial, alarms: int, rng: np.random.Generator) -> list[int]:
+    span = trial.samples - trial.start
+    return (trial.start + rng.choice(span, min(alarms, span), replace=False)).tolist()
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else float("nan")

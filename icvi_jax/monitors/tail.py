@@ -1,0 +1,132 @@
+r"""Tail: how large quiet values get, learned from the maxima of blocks, so that a threshold is a false-alarm rate.
+
+Maxima of B values follow a Gumbel law nearly whatever the values are. With mean μ and spread s of the n maxima so far:
+
+.. math:: σ = 0.7797\, \max(s, \text{floor})\, (1 + 2/n), \qquad P(y) = 1 − \exp(−e^{a}), \quad a = −(y − μ)/σ − 0.5772
+
+is the chance that a quiet block gets as high as y. A maximum that is e above μ is learned from with the gain
+:math:`g = \max(1/n, 1/\text{memory})`, n counting it:
+
+.. math:: μ ← μ + g e, \qquad s^2 ← (1 − g)(s^2 + g e^2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from icvi_jax.kernels.arrays import advance, cast, larger, namespace, smaller
+from icvi_jax.types import Array, Namespace
+
+EULER = 0.5772
+GUMBEL = 0.7797
+FEED = 4.0
+"""A maximum counts as at most so many spreads away from the mean, or one change would hide the next."""
+
+BLOCK = 15
+"""Values in a block."""
+
+BLOCKS = 6
+"""So many blocks are learned from as they are, and before them no threshold is known."""
+
+MEMORY = 40
+"""How many maxima are remembered."""
+
+CERTAIN = 4.0
+"""Where a is above this, P is 1 to the last digit of float64."""
+
+
+class Tail(NamedTuple):
+    """Channels of one stream or of a fleet, each field of one shape.
+
+    Attributes
+    ----------
+    learned : n, maxima learned from; a start that is known beforehand counts as some.
+    level, square : mean μ and squared spread s² of the maxima.
+    blocks : whole blocks among them, counted up to `BLOCKS`.
+    peak : the largest value of the open block; −inf where it has none.
+    """
+
+    learned: Array
+    level: Array
+    square: Array
+    blocks: Array
+    peak: Array
+
+
+def start(shape: tuple[int, ...], xp: Namespace, dtype: object, n: int = 0, level: float = 0.0, spread: float = 0.0):
+    """A tail as if `n` maxima of that level and spread had been seen."""
+    zero = xp.zeros(shape, dtype=dtype)
+    none = xp.zeros(shape, dtype=xp.int32)
+    return Tail(none + n, zero + level, zero + spread * spread, none, zero - xp.inf)
+
+
+def rarity(tail: Tail, y: Array, floor: Array) -> Array:
+    """The number a of P(y): the smaller, the rarer."""
+    return -(y - tail.level) / _scale(tail, floor) - EULER
+
+
+def log_chance(a: Array) -> Array:
+    """log P from a; finite where P itself is too small for a float."""
+    xp = namespace(a)
+    a = smaller(a, cast(CERTAIN, a))
+    q = xp.exp(a)
+    tiny = q < 1e-30
+    q = xp.where(tiny, xp.ones_like(q), q)
+    return xp.where(tiny, a, a + xp.log(-xp.expm1(-q) / q))
+
+
+def threshold(tail: Tail, chance: Array, floor: Array) -> Array:
+    """The y whose P(y) is `chance`."""
+    xp = namespace(tail.level)
+    return tail.level - _scale(tail, floor) * (xp.log(-xp.log1p(-chance)) + EULER)
+
+
+def fed(tail: Tail, y: Array) -> Array:
+    """How far y is above μ, as a value that raised an alarm is learned: at most `FEED` spreads."""
+    return smaller(y - tail.level, FEED * namespace(y).sqrt(tail.square))
+
+
+def heard(tail: Tail, y: Array, where: Array) -> Tail:
+    """The tail after the value y went into the open block."""
+    return tail._replace(peak=namespace(y).where(where, larger(tail.peak, y), tail.peak))
+
+
+def learn(tail: Tail, fires: Array, e: Array, closes: Array, memory: Array) -> Tail:
+    """The tail after alarms and the ends of blocks.
+
+    Parameters
+    ----------
+    fires : where the channel learns from `e`, which is `fed` beforehand.
+    closes : where the block ends: channels that heard a value learn from the largest.
+    memory : how many maxima are remembered.
+    """
+    xp = namespace(tail.level)
+    closes = closes & (tail.peak > -xp.inf)
+    gap = xp.where(closes, tail.peak, tail.level) - tail.level
+    reach = FEED * xp.sqrt(tail.square)
+    clipped = smaller(larger(gap, -reach), reach)
+    e = xp.where(closes, xp.where(tail.blocks >= BLOCKS, clipped, gap), e)
+    learns = fires | closes
+    n = advance(tail.learned, learns)
+    g = larger(1 / xp.astype(larger(n, xp.ones_like(n)), e.dtype), 1 / memory)
+    return Tail(
+        learned=n,
+        level=xp.where(learns, tail.level + g * e, tail.level),
+        square=xp.where(learns, (1 - g) * (tail.square + g * e * e), tail.square),
+        blocks=xp.where(closes & (tail.blocks < BLOCKS), tail.blocks + 1, tail.blocks),
+        peak=tail.peak,
+    )
+
+
+def opened(tail: Tail, where: Array) -> Tail:
+    """The tail with a new block begun."""
+    xp = namespace(tail.peak)
+    return tail._replace(peak=xp.where(where, xp.full_like(tail.peak, -math.inf), tail.peak))
+
+
+def _scale(tail: Tail, floor: Array) -> Array:
+    """σ, the scale of the Gumbel law."""
+    xp = namespace(tail.level)
+    n = xp.astype(larger(tail.learned, xp.ones_like(tail.learned)), tail.level.dtype)
+    return GUMBEL * larger(xp.sqrt(tail.square), floor) * (1 + 2 / n)

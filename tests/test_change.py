@@ -1,0 +1,88 @@
+"""Change does what its definition says, at every sample."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.change import change as oracle
+
+import icvi_jax as icvi
+from icvi_jax.monitors import Heard
+
+
+@functools.partial(jax.jit, static_argnames=("names",))
+def scan(monitor, state, X, there, values, names):
+    def body(state, now):
+        x, here, heard = now
+        heard = {n: Heard(v, "min", True, jnp.isfinite(v)) for n, v in zip(names, heard)}
+        return monitor.step(state, x, here, heard)
+
+    return jax.lax.scan(body, state, (X, there, values))
+
+
+def listen(monitor, X, values=(), dtype=np.float64):
+    """The alarm along X (T, p, N), with index values (T, N)."""
+    with jax.enable_x64(dtype is np.float64):
+        there = np.isfinite(X)
+        x, values = jnp.asarray(np.where(there, X, 0), dtype), tuple(jnp.asarray(v, dtype) for v in values)
+        state = monitor.init(X.shape[1], X.shape[2:], jnp, dtype)
+        return jax.tree.map(np.asarray, scan(monitor, state, x, jnp.asarray(there), values, monitor.indices)[1])
+
+
+def rows(seed, samples=1100):
+    """Four features with steps, drifts and bursts; a counter, a column that is dead at first, holes and empty rows."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, 4))
+    if seed % 3 == 1:
+        x = np.cumsum(x, 0) * 0.1 + x
+    if seed % 3 == 2:
+        x = rng.standard_t(2.5, size=x.shape)
+    for _ in range(6):
+        at, column = rng.integers(30, samples), rng.integers(0, 4)
+        x[at:, column] += rng.normal(0, 5)
+    x[:, 2] = np.floor(np.cumsum(rng.random(samples) < rng.choice([0.05, 0.15, 0.6])))
+    x[: rng.integers(1, 400), 3] = 7.0
+    x[rng.random((samples, 4)) < rng.choice([0.0, 0.02, 0.3])] = np.nan
+    x[rng.integers(0, 500) :, 1][: rng.integers(1, 90)] = np.nan
+    x[rng.random(samples) < 0.03] = np.inf
+    return x * 10.0 ** rng.integers(-6, 7)
+
+
+def swings(seed, samples=1100):
+    """An index that jumps, and at times says nothing."""
+    rng = np.random.default_rng(seed + 100)
+    y = np.cumsum(rng.normal(size=samples)) * 0.03 + 0.2 * rng.normal(size=samples)
+    for _ in range(4):
+        at = rng.integers(50, samples)
+        y[at : at + rng.integers(1, 80)] += rng.exponential(2)
+    values = np.exp(y)
+    values[rng.random(samples) < 0.05] = np.nan
+    values[: rng.integers(0, 300)] = np.nan
+    return values
+
+
+class TestChangeEqualsItsDefinition:
+    @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50, "lag": 7}], ids=str)
+    def test_features(self, settings):
+        X = np.stack([rows(seed) for seed in range(18)], -1)
+        found = listen(icvi.Change(**settings), X)
+        self.same(found, [oracle(X[..., n], **settings) for n in range(18)])
+        assert set(np.unique(found.cause)) >= {-1, 0, 1, 3}
+
+    @pytest.mark.parametrize("names", [("xb",), ("xb", "db")])
+    def test_indices(self, names):
+        X = np.stack([rows(seed) for seed in range(12)], -1)
+        values = [np.stack([swings(seed + 50 * i) for seed in range(12)], -1) for i in range(len(names))]
+        found = listen(icvi.Change(indices=names, false_alarms=4e-3), X, values)
+        heard = np.stack(values, 1)
+        expected = [oracle(X[..., n], 4e-3, heard[..., n]) for n in range(12)]
+        self.same(found, expected)
+        assert (found.code.astype(bool) & (found.cause == -1)).any(), "no index ever fired"
+
+    def same(self, found, expected):
+        for part in ("code", "cause"):
+            np.testing.assert_array_equal(getattr(found, part), np.stack([e[part] for e in expected], -1), part)
+        np.testing.assert_allclose(found.p, np.stack([e["p"] for e in expected], -1), rtol=1e-6, atol=1e-300)
+        assert found.code.sum() > 20
