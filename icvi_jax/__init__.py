@@ -35,7 +35,7 @@ from icvi_jax.indices import (
     XieBeni,
     Xu,
 )
-from icvi_jax.monitors import Change, Distress, Monitor, PageHinkley
+from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley
 from icvi_jax.monitors.story import story
 from icvi_jax.panel import Panel, PanelState, forgetting_of
 from icvi_jax.pipeline import Pipeline, PipelineState

@@ -1,0 +1,130 @@
+"""Budget: false alarms that a person can live with, for all streams together, turned into a rate a sample.
+
+A threshold learned from a few hundred samples says nothing certain about what happens once in a million. Down to 1e-3 a
+sample the rate is kept on streams of all kinds that were tried; at 1e-4 it is a range; far below nobody can know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from icvi_jax.monitors.base import Monitor
+from icvi_jax.spec import number, one_of, whole
+
+PROMISED = 1e-4
+"""Down to this rate the budget is a promise, up to 1.5 times on real streams."""
+
+LEAST = 1e-5
+"""No rate below this is accepted."""
+
+RANGE = 0.1, 8.0
+"""What a rate of 1e-4 or less turned out to be, as multiples of it: see benchmarks/false_alarms.py."""
+
+SECONDS = {"hour": 3600.0, "day": 86400.0}
+
+
+class Budget(NamedTuple):
+    """A budget shared out.
+
+    Attributes
+    ----------
+    rate : false alarms a sample, of each stream and of all its monitors together.
+    per : "sample", "hour" or "day".
+    streams : how many share the budget.
+    samples : of all streams together in that time; 1 with `per` "sample".
+    """
+
+    rate: float
+    per: str
+    streams: int
+    samples: float
+
+    @property
+    def promised(self) -> bool:
+        """Whether the rate is one that is kept, and not a range."""
+        return self.rate >= PROMISED
+
+    @property
+    def expected(self) -> tuple[float, float]:
+        """Fewest and most false alarms to expect in the time `per`; in ten thousand samples with `per` "sample"."""
+        total = self.rate * (1e4 if self.per == "sample" else self.samples)
+        return (0.0, total) if self.promised else (RANGE[0] * total, RANGE[1] * total)
+
+    def __str__(self) -> str:
+        low, high = self.expected
+        time = "in 10,000 samples" if self.per == "sample" else f"{'an' if self.per == 'hour' else 'a'} {self.per}"
+        over = "" if self.streams == 1 else f" over {self.streams:,} nodes"
+        if self.promised:
+            return f"at most about {high:.3g} false alarms {time}{over}"
+        return (
+            f"between {low:.2g} and {high:.2g} false alarms {time}{over}: so small a rate, {self.rate:.1g} a sample, "
+            f"cannot be promised"
+        )
+
+    def over(self, monitors: tuple[Monitor, ...]) -> tuple[Monitor, ...]:
+        """The monitors with the rate shared among those that take one.
+
+        Examples
+        --------
+        >>> import icvi_jax as icvi
+        >>> icvi.Budget.of(20, per="day", streams=340, interval=600).over((icvi.Change(),))[0].false_alarms
+        0.000408...
+        """
+        taking = sum(rate_of(monitor) is not None for monitor in monitors)
+        return tuple(
+            monitor if rate_of(monitor) is None else dataclasses.replace(monitor, false_alarms=self.rate / taking)
+            for monitor in monitors
+        )
+
+    @classmethod
+    def of(cls, alarms: float, per: str = "sample", streams: int = 1, interval: float | None = None) -> Budget:
+        """Share out `alarms` false alarms.
+
+        Parameters
+        ----------
+        alarms : how many there may be in that time, over all streams together.
+        per : "sample" (of any stream), "hour" or "day".
+        streams : how many streams there are.
+        interval : seconds between two samples of a stream; needed for hours and days.
+
+        Examples
+        --------
+        >>> print(Budget.of(20, per="day", streams=340, interval=600))
+        at most about 20 false alarms a day over 340 nodes
+        >>> Budget.of(10 / 10_000).rate
+        0.001
+        """
+        number("Budget", "alarms", alarms, 0 < alarms < float("inf"), "a positive number")
+        one_of("Budget", "per", per, ("sample", *SECONDS))
+        whole("Budget", "streams", streams)
+        samples = 1.0
+        if per != "sample":
+            if interval is None or not 0 < interval < float("inf"):
+                raise ValueError(
+                    f"Budget(interval={interval!r}): alarms per {per} need the seconds between two samples of a stream"
+                )
+            samples = streams * SECONDS[per] / interval
+        rate = alarms / samples
+        if rate >= 1 / 15:
+            raise ValueError(
+                f"Budget(alarms={alarms:g}, per={per!r}): that is an alarm every {samples / alarms:.3g} samples; "
+                f"at most one in 15 can be asked for"
+            )
+        if rate < LEAST:
+            raise ValueError(
+                f"Budget(alarms={alarms:g}, per={per!r}): {rate:.1g} false alarms a sample are fewer than can be "
+                f"learned: one in {samples / alarms:,.0f} samples, and a threshold is learned from a few hundred. "
+                f"Ask for at least {LEAST:g} a sample{_least(per, samples)}, or take means over several samples first"
+            )
+        return cls(rate, per, streams, samples)
+
+
+def rate_of(monitor: Monitor) -> float | None:
+    """The false-alarm rate of a monitor, None if it has none."""
+    fields = {field.name for field in dataclasses.fields(monitor)}  # type: ignore[arg-type]  # every monitor is a spec
+    return monitor.false_alarms if "false_alarms" in fields else None
+
+
+def _least(per: str, samples: float) -> str:
+    return "" if per == "sample" else f", {LEAST * samples:.3g} {'an' if per == 'hour' else 'a'} {per}"
