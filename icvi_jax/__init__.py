@@ -7,6 +7,7 @@ from icvi_jax.drive.devices import use_all_cores
 from icvi_jax.drive.fleet import run_fleet
 from icvi_jax.drive.live import Live
 from icvi_jax.drive.run import Run, run
+from icvi_jax.drive.scan import scan
 from icvi_jax.explain import explain
 from icvi_jax.export import Export, export
 from icvi_jax.indices import (

@@ -1,0 +1,241 @@
+"""Pallas: the whole scan of a fleet as one kernel of a GPU or TPU.
+
+A stream is a thread (a lane on a TPU). The time loop is inside: the state stays in registers, each sample is read once
+and each reading written once. The body is the flat list of operations on lanes that native code is made of
+(`icvi_jax.drive.flat`), so it has only elementwise operations on vectors of one length, which Pallas lowers for Triton
+(cards before Hopper), for Mosaic GPU (Hopper and newer) and for TPUs. What is the same for all streams is computed
+before the kernel, by XLA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+
+from icvi_jax.drive.flat import Lane, check, flatten
+from icvi_jax.drive.graph import Unsupported
+from icvi_jax.drive.lanewise import MISSING, apply, converted
+from icvi_jax.drive.launch import BLOCK, LAUNCH
+from icvi_jax.drive.rules import Tree
+from icvi_jax.drive.unroll import unroll
+from icvi_jax.types import Array
+
+BOOL = np.dtype(bool)
+
+LARGEST = {"triton": 6000, "mosaic": 6000, "tpu": 6000, "interpret": 6000}
+"""Steps of more operations are left to XLA: their state and intermediate results would not stay in registers."""
+
+MEMORY = 4 * 2**20
+"""Bytes of samples and readings of one block of streams that a TPU has room for."""
+
+
+class Words(NamedTuple):
+    """The states of N streams as the kernel keeps them: a row for each element.
+
+    Attributes
+    ----------
+    floats : (rows, N) float32.
+    wholes : (rows, N) int32; truths are words here and predicates inside the kernel.
+    """
+
+    floats: Array
+    wholes: Array
+
+
+class Kernel:
+    """A step as a kernel: `scan` takes a fleet through any number of samples.
+
+    Parameters
+    ----------
+    step : (model, state, z (p, streams), elapsed (streams,) or none) → (state, outputs).
+    model : a pytree of numbers, the same for all streams; only types matter.
+    state : of one stream; only shapes and types matter.
+    features : p.
+    timed : whether the step takes elapsed times.
+
+    Raises
+    ------
+    Unsupported : an operation or a type that the kernel has no form for.
+    """
+
+    def __init__(self, step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, timed: bool):
+        kinds = jax.tree.map(jax.typeof, model)
+        model = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type), kinds)
+        self.unrolled = unroll(step, model, state, features, np.dtype(np.float32), timed)
+        self.flat = flatten(self.unrolled, contract=False)
+        check(self.flat)
+        lanes = self.flat.lanes
+        for lane in lanes:
+            if lane.dtype.itemsize > 4:
+                raise Unsupported(lane.name, f"for the type {lane.dtype} on this device")
+        for part in self.unrolled.state:
+            if part.dtype not in (np.float32, np.int32, BOOL):
+                raise Unsupported("state", f"of the type {part.dtype} on this device")
+        used = {a for lane in lanes if not lane.uniform for a in lane.args} | {*self.flat.after, *self.flat.outputs}
+        numbers = sorted(i for i in used if lanes[i].uniform and lanes[i].name != "constant")
+        self._floats = [i for i in numbers if lanes[i].dtype.kind == "f"]
+        self._wholes = [i for i in numbers if lanes[i].dtype.kind != "f"]
+        self.features, self.timed = features, timed
+
+    @property
+    def operations(self) -> int:
+        """How many operations a sample takes, in each stream."""
+        return sum(not lane.uniform and lane.name != "input" for lane in self.flat.lanes)
+
+    def fits(self, platform: str) -> bool:
+        """Whether this platform has all the operations, and registers for what they make."""
+        lacks = {lane.name for lane in self.flat.lanes if not lane.uniform} & MISSING[platform]
+        return not lacks and self.operations <= LARGEST[platform]
+
+    def words(self, state: Tree) -> Words:
+        """A state (…, N) as words."""
+        rows: dict[bool, list[Array]] = {True: [], False: []}
+        for a, part in zip(jax.tree.leaves(state), self.unrolled.state):
+            real = part.dtype.kind == "f"
+            rows[real].append(jnp.asarray(a).astype(jnp.float32 if real else jnp.int32).reshape(-1, a.shape[-1]))
+        spare = jnp.zeros((1, jax.tree.leaves(state)[0].shape[-1]))
+        return Words(*(jnp.concatenate(rows[real] or [spare.astype(kind)])
+                       for real, kind in ((True, jnp.float32), (False, jnp.int32))))  # fmt: skip
+
+    def state(self, words: Words) -> Tree:
+        """Words as a state."""
+        leaves, at = [], [0, 0]
+        for part in self.unrolled.state:
+            which, n = int(part.dtype.kind != "f"), len(part.items)
+            a = words[which][at[which] : at[which] + n].astype(part.dtype)
+            leaves.append(a.reshape(*part.shape, a.shape[-1]))
+            at[which] += n
+        return jax.tree.unflatten(self.unrolled.state_tree, leaves)
+
+    def scan(self, platform: str, model: Tree, words: Words, X: Array, elapsed: Array | None, steps: Array | int,
+             phase: Array | int = 0, every: int = 1) -> tuple[Words, Tree]:  # fmt: skip
+        """Take `steps` samples of X (T, p, N) in, with elapsed (T, N), in one launch.
+
+        The outputs are (rows, …, N), a row for each group of `every` samples that X touches; the first sample is number
+        `phase` of its group, and a row is written when its group is complete.
+        """
+        N, block = X.shape[-1], BLOCK[platform]
+        more = -N % math.prod(block)
+        given = [*self._numbers(model, steps, phase), X, *([elapsed] if self.timed else []), *words]
+        fixed = [a.ndim == 1 for a in given]
+        rows = 1 + (X.shape[0] + every - 2) // every
+        shapes = [((rows, len(part.items)), _stored(part.dtype)) for part in self.unrolled.outputs]
+        shapes += [(a.shape[:-1], a.dtype) for a in words]
+        # a fleet that fills no whole number of blocks goes on with streams whose results nobody reads
+        given = [a if one else _tiled(a, more, block) for a, one in zip(given, fixed)]
+        tail = (N + more,) if len(block) == 1 else ((N + more) // block[-1], block[-1])
+        made = [((*lead, *tail), kind) for lead, kind in shapes]
+        outs = LAUNCH[platform](partial(self._kernel, block, every, platform), given, fixed, made, block)
+        outs = [a.reshape(*lead, N + more)[..., :N] for a, (lead, _) in zip(outs, shapes)]
+        leaves = [a.reshape(rows, *part.shape, N).astype(part.dtype) for a, part in zip(outs, self.unrolled.outputs)]
+        return Words(*outs[-2:]), jax.tree.unflatten(self.unrolled.output_tree, leaves)
+
+    def longest(self, platform: str, streams: int) -> int:
+        """How many samples one launch may take."""
+        row = 4 * (self.features + self.timed + sum(len(part.items) for part in self.unrolled.outputs))
+        if platform == "tpu":
+            return max(1, MEMORY // (row * math.prod(BLOCK["tpu"])))
+        return max(1, (2**31 - 1) // (row * (streams + 128)))  # addresses within an array are 32 bits wide
+
+    def _numbers(self, model: Tree, steps: Array | int, phase: Array | int) -> tuple[Array, Array]:
+        """What is the same for all streams, as two arrays of numbers; the counts of samples come first."""
+        inputs: dict[int, Array] = {}
+        for a, part in zip(jax.tree.leaves(model), self.unrolled.numbers):
+            inputs |= zip(part.items.tolist(), jnp.asarray(a, part.dtype).reshape(-1))
+        values: dict[int, Array] = {}
+        for i, lane in enumerate(self.flat.lanes):
+            if lane.name == "constant":
+                values[i] = jnp.asarray(lane.attribute)
+            elif lane.uniform:
+                is_input = lane.name == "input"
+                values[i] = inputs[lane.attribute[0]] if is_input else apply(lane, [values[a] for a in lane.args])
+        floats = [jnp.float32(0), *(values[i].astype(jnp.float32) for i in self._floats)]
+        wholes = [jnp.int32(steps), jnp.int32(phase), *(values[i].astype(jnp.int32) for i in self._wholes)]
+        return jnp.stack(floats), jnp.stack(wholes)
+
+    def _kernel(self, block: tuple[int, ...], every: int, platform: str, here: tuple[slice, ...], *refs: Array) -> None:
+        """The body: `here` is what indexes this block's streams in an array, behind the lead axes."""
+        (floats, wholes, samples), rest = refs[:3], refs[3:]
+        gaps, rest = rest[: self.timed], rest[self.timed :]
+        old, outs, new = rest[:2], rest[2:-2], rest[-2:]
+        kinds = [part.dtype for part in self.unrolled.state for _ in part.items]
+        places, at = [], [0, 0]
+        for kind in kinds:
+            which = int(kind.kind != "f")
+            places.append((which, at[which]))
+            at[which] += 1
+        start = [_truth(old[which][(row, *here)], kind) for (which, row), kind in zip(places, kinds)]
+        phase = wholes[1]
+
+        def step(t: Array, carry: list[Array]) -> list[Array]:
+            x = [samples[(t, j, *here)] for j in range(self.features)] + [ref[(t, *here)] for ref in gaps]
+            after, outputs = self._advance(block, carry, x, (floats, wholes), platform)
+            count = phase + t
+
+            def write() -> None:
+                row, at = lax.div(count, jnp.int32(every)), 0
+                for ref, part in zip(outs, self.unrolled.outputs):
+                    for j in range(len(part.items)):
+                        ref[(row, j, *here)] = converted(outputs[at + j], _stored(part.dtype))
+                    at += len(part.items)
+
+            if every == 1:
+                write()
+            else:
+                pl.when(lax.rem(count + 1, jnp.int32(every)) == 0)(write)
+            return after
+
+        last = lax.fori_loop(jnp.int32(0), wholes[0], step, start)
+        for (which, row), value in zip(places, last):
+            new[which][(row, *here)] = converted(value, new[which].dtype)
+
+    def _advance(self, block: tuple[int, ...], state: Sequence[Array], sample: Sequence[Array],
+                 numbers: tuple[Array, Array], platform: str) -> tuple[list[Array], list[Array]]:  # fmt: skip
+        """One sample: the list of operations, done on vectors."""
+        lanes, values = self.flat.lanes, {}
+        elements = [int(i) for part in (*self.unrolled.state, *self.unrolled.sample) for i in part.items]
+        inputs = dict(zip(elements, (*state, *sample)))
+        place = {i: (0, 1 + row) for row, i in enumerate(self._floats)}
+        place |= {i: (1, 2 + row) for row, i in enumerate(self._wholes)}
+
+        def read(i: int) -> Array:
+            if i not in values:
+                lane: Lane = lanes[i]
+                if lane.name == "constant":
+                    values[i] = lax.full(block, lane.attribute, lane.dtype)
+                else:
+                    which, row = place[i]
+                    values[i] = _truth(lax.broadcast(numbers[which][row], block), lane.dtype)
+            return values[i]
+
+        for i, lane in enumerate(lanes):
+            if not lane.uniform:
+                if lane.name == "input":
+                    values[i] = inputs[lane.attribute[0]]
+                else:
+                    ins = [lanes[a] for a in lane.args]
+                    known = [a.name == "constant" and a.attribute == a.attribute for a in ins]
+                    values[i] = apply(lane, [read(a) for a in lane.args], known, platform)
+        return [read(i) for i in self.flat.after], [read(i) for i in self.flat.outputs]
+
+
+def _stored(kind: np.dtype) -> np.dtype:
+    return np.dtype(np.float32 if kind.kind == "f" else np.int32)
+
+
+def _truth(a: Array, kind: np.dtype) -> Array:
+    return a != 0 if kind == BOOL else a
+
+
+def _tiled(a: Array, more: int, block: tuple[int, ...]) -> Array:
+    """Streams filled up to whole blocks, and split as a TPU has them."""
+    a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]) if more else a
+    return a if len(block) == 1 else a.reshape(*a.shape[:-1], -1, block[-1])
