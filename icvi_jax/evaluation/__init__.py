@@ -9,9 +9,11 @@ F1 0.50, metronome 0.00
 from icvi_jax.evaluation.harness import Outcome, Row, bootstrap, clock, judge, outcome, strike
 from icvi_jax.evaluation.matching import Score, match, metronome
 from icvi_jax.evaluation.partitions import adjusted_rand_index
+from icvi_jax.evaluation.temporal import temporal_silhouette
 from icvi_jax.evaluation.trial import Tally, Trial, covering, numenta, tally
 
 __all__ = [
     "Outcome", "Row", "Score", "Tally", "Trial", "adjusted_rand_index", "bootstrap", "clock", "covering", "judge",
     "match", "metronome", "numenta", "outcome", "strike", "tally",
+    "temporal_silhouette",
 ]  # fmt: skip
