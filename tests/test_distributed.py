@@ -32,9 +32,7 @@ group = distributed.start()
 import jax
 import icvi_jax as icvi
 from icvi_jax.distributed import collectives
-from icvi_jax.drive import blocks
 
-blocks.BLOCK = 256
 pipe = icvi.Pipeline(
     clusterer=icvi.SequentialKMeans(k=2),
     panel=icvi.Panel(indices=(icvi.XieBeni(), icvi.CalinskiHarabasz()), forgetting=0.9),
@@ -43,8 +41,7 @@ pipe = icvi.Pipeline(
 names = [f"node {i}" for i in range(nodes)]
 own = group.share(names)
 first = names.index(own[0])
-live = group.live(folder / "states", pipe, 2, own, devices=jax.local_devices())
-assert {jax.tree.leaves(state)[0].device.id for state in live._blocks._states} == {d.id for d in jax.local_devices()}
+live = group.live(folder / "states", pipe, 2, own)
 start = int(live.positions[0])
 out = open(folder / f"readings-{group.process}-of-{group.processes}-from-{start}", "wb")
 for t in range(start, ticks):

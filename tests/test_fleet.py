@@ -1,4 +1,4 @@
-"""The fleet engine: whatever the blocks, devices and chunks, a fleet is its streams one by one."""
+"""The fleet engine: whatever the engine, devices and chunks, a fleet is its streams one by one."""
 
 import subprocess
 import sys
@@ -11,7 +11,10 @@ import pytest
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.drive import kernel, lanes, slabs
+from icvi_jax.drive import native, platforms, xla
+from icvi_jax.drive.engine import Walk
+from icvi_jax.drive.loop import loop
+from icvi_jax.spec import spec
 
 FIELDS = icvi.Reading._fields
 
@@ -43,6 +46,19 @@ def whole():
     return icvi.run_fleet(pipeline(), recording(), keep=FIELDS)
 
 
+@pytest.fixture
+def on_xla(monkeypatch):
+    monkeypatch.setenv("ICVI_BACKEND", "xla")
+
+
+def plain_loop(pipe, X, elapsed=None, every=1):
+    """One call of the step a sample, in NumPy."""
+    state = pipe.init(X.shape[2], (len(X),), xp=np, dtype=X.dtype)
+    gaps = None if elapsed is None else np.asarray(elapsed, X.dtype).T
+    state, readings = loop(Walk(FIELDS), pipe, state, X.transpose(1, 2, 0), gaps, every)
+    return icvi.Run(state, jax.tree.map(lambda a: np.moveaxis(a, -1, 0), readings))
+
+
 class TestEqualsSingleRuns:
     def test_every_stream_equals_run(self, whole):
         pipe, X = pipeline(), recording()
@@ -50,9 +66,14 @@ class TestEqualsSingleRuns:
             same(jax.tree.map(lambda a: a[i], whole.readings), icvi.run(pipe, X[i]).readings)
 
     def test_equals_the_plain_loop(self, whole):
-        loop = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, backend="numpy")
-        same(whole.readings, loop.readings)
-        same(whole.state, loop.state)
+        slow = plain_loop(pipeline(), recording())
+        same(whole.readings, slow.readings)
+        same(whole.state, slow.state)
+
+    def test_equals_the_fallback(self, whole, on_xla):
+        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS)
+        same(whole.readings, run.readings)
+        same(whole.state, run.state)
 
     def test_equals_what_was_there(self, whole):
         """Missing samples are no samples: values at the end are those of the stream without them."""
@@ -67,42 +88,45 @@ class TestEqualsSingleRuns:
             pipe, X = pipeline(), recording(N=5, dtype=np.float64)
             fleet = icvi.run_fleet(pipe, X)
             assert fleet.readings.values["xb"].dtype == np.float64
-            loop = icvi.run_fleet(pipe, X, backend="numpy")
-            same(fleet.readings, loop.readings, rtol=1e-10, atol=1e-10)
+            slow = plain_loop(pipe, X).readings
+            same(fleet.readings.values, slow.values, rtol=1e-10, atol=1e-10)
+        alone = icvi.run_fleet(pipe, X, backend="numpy")  # double precision without JAX's switch
+        same(alone.readings, fleet.readings, rtol=1e-12, atol=1e-12)
 
     def test_lax_scan_of_the_step(self, whole):
         _, readings = jax.lax.scan(pipeline().step, pipeline().init(2), jnp.asarray(recording()[0]))
         same(jax.tree.map(lambda a: a[0], whole.readings), readings)
 
-    @pytest.mark.parametrize("block", [4, 64])
-    def test_blocks_and_padding(self, whole, block):
-        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, block=block)
+    def test_pieces_of_time(self, whole, monkeypatch, on_xla):
+        monkeypatch.setattr(xla, "BUDGET", 8 * 200 * 10)
+        heard = []
+        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, progress=lambda *now: heard.append(now))
         same(run.readings, whole.readings)
         same(run.state, whole.state)
+        assert len(heard) > 3 and heard[-1] == (945, 945)
 
-    def test_slabs_and_pieces_of_time(self, whole, monkeypatch):
-        monkeypatch.setattr(slabs, "BUDGET", 8 * 200 * 10)
-        run = icvi.run_fleet(pipeline(), recording(), block=8, keep=FIELDS)
-        same(run.readings, whole.readings)
-        same(run.state, whole.state)
+    @pytest.mark.parametrize("every", [1, 4])
+    def test_progress_changes_nothing(self, whole, monkeypatch, every):
+        monkeypatch.setattr(native, "PIECE", 21 * 10)
+        heard = []
+        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, every=every, progress=lambda *now: heard.append(now))
+        assert jax.tree.all(
+            jax.tree.map(lambda a, b: a.tobytes() == b[:, every - 1 :: every].tobytes(), run.readings, whole.readings)
+        )
+        assert heard == [(210, 945), (420, 945), (630, 945), (840, 945), (945, 945)]
 
     def test_two_devices(self, tmp_path):
         X = recording(N=35)
         np.save(tmp_path / "x.npy", X)
         code = f"""if True:
-            import numpy as np, icvi_jax as icvi
-            assert icvi.use_all_cores(2) == 2
+            import jax, numpy as np, icvi_jax as icvi
+            jax.config.update("jax_num_cpu_devices", 2)
+            mesh = jax.sharding.Mesh(np.array(jax.devices()), ("streams",))
+            assert mesh.size == 2 and icvi.use_all_cores() >= 1 and icvi.use_all_cores(3) == 3
             panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
             pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
-            run = icvi.run_fleet(pipe, np.load({str(tmp_path / "x.npy")!r}), block=8)
+            run = icvi.run_fleet(pipe, np.load({str(tmp_path / "x.npy")!r}), mesh=mesh)
             np.savez({str(tmp_path / "y.npz")!r}, **run.readings.values, missing=run.state.missing)
-            assert icvi.use_all_cores(2) == 2
-            try:
-                icvi.use_all_cores(3)
-            except RuntimeError as error:
-                assert "too late" in str(error)
-            else:
-                raise AssertionError
         """
         subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
         got, want = np.load(tmp_path / "y.npz"), icvi.run_fleet(pipeline(), X)
@@ -111,7 +135,7 @@ class TestEqualsSingleRuns:
 
     def test_many_slots_and_rows(self):
         pipe, X = pipeline(k=18), recording(N=5, T=40, p=3)
-        same(icvi.run_fleet(pipe, X).readings, icvi.run_fleet(pipe, X, backend="numpy").readings)
+        same(icvi.run_fleet(pipe, X, keep=FIELDS).readings, plain_loop(pipe, X).readings)
 
     def test_ellipsoids_go_through(self):
         panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.95)
@@ -148,10 +172,14 @@ class TestGoingOn:
         assert run.readings.values is None
         same(run.state, whole.state)
 
-    def test_every_in_the_plain_loop(self, whole):
-        run = icvi.run_fleet(pipeline(), recording(), every=4, backend="numpy")
-        same(run.readings.values["xb"], whole.readings.values["xb"][:, 3::4])
-        assert icvi.run_fleet(pipeline(), recording(), every=99, backend="numpy").readings.label.shape == (21, 0)
+    @pytest.mark.parametrize("engine", ["llvm", "xla"])
+    def test_every_with_more_than_there_are(self, whole, engine, monkeypatch):
+        monkeypatch.setenv("ICVI_BACKEND", engine)
+        same(
+            icvi.run_fleet(pipeline(), recording(), every=4).readings.values["xb"],
+            whole.readings.values["xb"][:, 3::4],
+        )
+        assert icvi.run_fleet(pipeline(), recording(), every=99).readings.label.shape == (21, 0)
 
     def test_final_keeps_the_state_alone(self, whole):
         run = icvi.run_fleet(pipeline(), recording(), keep=("final",))
@@ -162,8 +190,11 @@ class TestGoingOn:
         pipe, X = pipeline(), recording()
         gaps = np.random.default_rng(1).random((21, 45)).astype(np.float32)
         for elapsed in (gaps, gaps[0]):
-            want = icvi.run_fleet(pipe, X, elapsed=elapsed, backend="numpy")
-            same(icvi.run_fleet(pipe, X, elapsed=elapsed).readings, want.readings)
+            want = plain_loop(pipe, X, np.broadcast_to(elapsed, gaps.shape))
+            same(icvi.run_fleet(pipe, X, elapsed=elapsed, keep=FIELDS).readings, want.readings)
+        pairs = iter([X[:, :10], (X[:, 10:20], gaps[:, 10:20]), X[:, 20:]])  # times for some of them
+        mixed = np.where((np.arange(45) < 10) | (np.arange(45) >= 20), 1, gaps)
+        same(icvi.run_fleet(pipe, pairs).readings, icvi.run_fleet(pipe, X, elapsed=mixed).readings)
         same(icvi.run_fleet(pipe, iter([(X, gaps)])).readings, icvi.run_fleet(pipe, X, elapsed=gaps).readings)
 
     def test_a_broken_reader_is_heard(self):
@@ -175,35 +206,52 @@ class TestGoingOn:
             icvi.run_fleet(pipeline(), chunks(), keep=FIELDS)
 
 
-class TestCompiledOnce:
+class TestEngines:
     def test_other_numbers_and_other_streams_do_not_compile(self):
         X = recording()
         icvi.run_fleet(pipeline(), X, keep=FIELDS)
         icvi.run(pipeline(), X[0])
-        sizes = lanes.scan_blocks._cache_size(), lanes.scan_one._cache_size()
-        icvi.run_fleet(pipeline(forgetting=0.8), recording(seed=1), keep=FIELDS)
+        made = dict(platforms._programs)
+        icvi.run_fleet(pipeline(forgetting=0.8), recording(N=40, T=30, seed=1), keep=FIELDS)
         icvi.run(pipeline(forgetting=0.8), X[1])
-        assert (lanes.scan_blocks._cache_size(), lanes.scan_one._cache_size()) == sizes
+        assert platforms._programs == made
 
-    def test_the_step_is_one_kernel(self):
-        pipe = pipeline(k=4)
-        text = lanes.scan_one.lower(pipe, pipe.init(2), jnp.ones((50, 2)), None, ("values",), True).as_text()
-        assert ("xla_cpu_small_call" in text) == kernel.ENABLED
+    def test_a_step_without_native_form_runs_all_the_same_and_says_so_once(self):
+        @spec
+        class Odd(icvi.SequentialKMeans):
+            def step(self, state, x, seen):
+                return super().step(state, x + 0 * jax.lax.lgamma(jnp.abs(x) + 1), seen)
 
-    def test_a_step_that_fits_no_kernel_runs_all_the_same(self, whole, monkeypatch):
-        monkeypatch.setattr(kernel, "ENABLED", False)
-        run = icvi.run_fleet(pipeline(), recording(), keep=FIELDS, block=7)  # a block of its own: nothing is cached
-        same(run.readings, whole.readings)
+        panel = icvi.Panel(indices=(icvi.XieBeni(),))
+        pipe, X = icvi.Pipeline(clusterer=Odd(k=3), panel=panel), recording()
+        with pytest.warns(RuntimeWarning, match="lgamma.*XLA runs this step") as heard:
+            first = icvi.run(pipe, X[0])
+            icvi.run(pipe, X[4])
+        assert len(heard) == 1
+        plain = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+        same(first.readings, icvi.run(plain, X[0]).readings)
 
-    def test_all_indices_fit_one_kernel(self):
-        parts = [getattr(icvi.indices, name) for name in icvi.indices.__all__]
-        parts = [c for c in parts if isinstance(c, type) and issubclass(c, icvi.Index) and c is not icvi.Index]
+    def test_what_is_forced_is_done_or_refused(self, monkeypatch):
+        X = recording()[0]
+        monkeypatch.setenv("ICVI_BACKEND", "cuda")
+        with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla, pallas-interpret"):
+            icvi.run(pipeline(), X)
+        monkeypatch.setenv("ICVI_BACKEND", "llvm")
+        with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*mesh"):
+            icvi.run_fleet(pipeline(), X[None], mesh=Mesh(np.array(jax.devices()[:1]), ("streams",)))
+        monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+        with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*not installed"):
+            icvi.run(pipeline(k=7), X)
+        monkeypatch.delenv("ICVI_BACKEND")
+        assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
+
+    def test_all_indices_have_a_native_form(self, monkeypatch):
+        monkeypatch.setenv("ICVI_BACKEND", "llvm")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            panel = icvi.Panel(indices=tuple(c() for c in parts), forgetting=0.9)
+            panel = icvi.Panel(indices=tuple(entry.index() for entry in icvi.indices.catalogue()), forgetting=0.9)
             pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
-        quick, _ = kernel.rewritten(pipe.step, pipe.init(2, (8,)), jnp.ones((2, 8)))
-        assert quick is not None
+        assert np.isfinite(icvi.run(pipe, recording()[4][:60]).readings.values["xb"][-1])
 
 
 class TestMessages:
@@ -211,10 +259,9 @@ class TestMessages:
         pipe, X = pipeline(), recording()
         for wrong, words in (
             (lambda: icvi.run_fleet(pipe, X, every=0), "every=0"),
-            (lambda: icvi.run_fleet(pipe, X, block=0), "block=0"),
             (lambda: icvi.run_fleet(pipe, X, elapsed=np.ones(3)), r"elapsed.*\(45,\) or \(21, 45\)"),
             (lambda: icvi.run_fleet(pipe, iter([])), "iterator is empty"),
-            (lambda: icvi.run_fleet(pipe, iter([X]), backend="numpy"), "iterator needs backend='jax'"),
+            (lambda: icvi.run_fleet(pipe, iter([X]), elapsed=np.ones(45)), r"pairs \(chunk, elapsed\)"),
             (lambda: icvi.run_fleet(pipe, iter([X, X[:5]]), keep=FIELDS), "of 21 streams, this one is of 5"),
             (lambda: icvi.run_fleet(pipe, X, mesh=Mesh(np.array(jax.devices()[:1]), ("data",))), "'streams'"),
         ):

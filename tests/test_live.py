@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import blocks, program
-from icvi_jax.drive.kernel import rewritten
+from icvi_jax.drive import platforms
 
 N, P, T = 6, 2, 40
-PLAIN = {}
 
 
 def pipeline(forgetting=0.9, k=2):
@@ -54,18 +52,9 @@ def test_ticks_are_the_run_of_a_fleet():
     assert live.positions.tolist() == [T] * N
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    """As on other devices, and for steps that no kernel can hold: XLA's own kernels, arrays one by one."""
-    monkeypatch.setattr(program, "PACK", 0)
-    monkeypatch.setattr(program, "rewritten", lambda *args: (None, rewritten(*args)[1]))
-    monkeypatch.setattr(program, "_programs", PLAIN)
-
-
-@pytest.mark.parametrize("form", ("kernel", "plain"))
-def test_micro_batches_of_any_length_are_ticks_bit_by_bit(form, request):
-    if form == "plain":
-        request.getfixturevalue("plain")
+@pytest.mark.parametrize("engine", ("llvm", "xla"))
+def test_micro_batches_of_any_length_are_ticks_bit_by_bit(engine, monkeypatch):
+    monkeypatch.setenv("ICVI_BACKEND", engine)
     X = samples(ticks=12)
     one, many = icvi.Live(pipeline(), P, N), icvi.Live(pipeline(), P, N)
     want = ticked(one, X)
@@ -75,12 +64,19 @@ def test_micro_batches_of_any_length_are_ticks_bit_by_bit(form, request):
     assert many.positions.tolist() == [12] * N
 
 
-def test_kernel_and_plain_agree(request):
+def test_native_code_and_the_fallback_agree(monkeypatch):
     X = samples()
-    packed = ticked(icvi.Live(pipeline(), P, N), X)
-    request.getfixturevalue("plain")
-    for a, b in zip(jax.tree.leaves(packed), jax.tree.leaves(ticked(icvi.Live(pipeline(), P, N), X)), strict=True):
+    native = ticked(icvi.Live(pipeline(), P, N), X)
+    monkeypatch.setenv("ICVI_BACKEND", "xla")
+    for a, b in zip(jax.tree.leaves(native), jax.tree.leaves(ticked(icvi.Live(pipeline(), P, N), X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("streams", [1, 7, 16, 17, 300])
+def test_the_same_bits_whatever_streams_are_beside(streams):
+    X = samples(streams=300, ticks=15)
+    want = jax.tree.map(lambda a: a[:streams], ticked(icvi.Live(pipeline(), P, 300), X))
+    assert bits_equal(ticked(icvi.Live(pipeline(), P, streams), X[:streams]), want)
 
 
 def test_a_lone_stream():
@@ -111,50 +107,44 @@ def test_streams_come_and_go_without_touching_the_others():
     assert not np.isfinite(live.tick(X[:6, 0]).values["xb"][5])
 
 
-def test_growth_keeps_numbers_and_compiles_once_per_power_of_two():
-    X = samples(streams=5)
-    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=1), panel=icvi.Panel(indices=(icvi.BallHall(),)))
-    live = icvi.Live(pipe, P, 1)
-    used = {}
-    for n in range(1, 6):
-        live.tick(X[:n, n])
-        used[live.capacity] = live._blocks.program
-        if n < 5:
-            live.add(f"later {n}")
-    assert list(used) == [1, 2, 4, 8]
-    assert [p.traces for p in used.values()] == [1] * 4
-    offered = np.stack([np.where(np.arange(1, 6)[:, None] > i, X[i, 1:6], np.nan) for i in range(5)])
-    whole = icvi.run_fleet(pipe, offered)
-    for got, want in zip(jax.tree.leaves(live.state.clusterer), jax.tree.leaves(whole.state.clusterer)):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-    assert live.positions.tolist() == [5, 4, 3, 2, 1]
+def test_growth_keeps_the_bits():
+    X = samples(streams=40, ticks=12)
+    live, others = icvi.Live(pipeline(), P, 1), icvi.Live(pipeline(), P, 40)
+    for t, n in enumerate((1, 2, 3, 8, 9, 15, 16, 17, 18, 33, 40, 40)):
+        live.add([f"later {i}" for i in range(len(live.names), n)])
+        late = np.where(np.arange(40)[:, None] < n, X[:, t], np.nan)  # a stream that has not begun
+        got, want = live.tick(X[:n, t]), others.tick(late)
+        assert bits_equal(got, jax.tree.map(lambda a: a[:n], want)), (t, n)
+    assert live.capacity == 64 and live.positions[[0, 1, 39]].tolist() == [12, 11, 2]
 
 
-def test_a_large_fleet_is_many_blocks_of_one_program(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 8)
-    X = samples(streams=21, ticks=12)
-    small, live = icvi.Live(pipeline(), P, 8), icvi.Live(pipeline(), P, 21, capacity=40)
-    traces = small._blocks.program.traces
-    want = [ticked(icvi.Live(pipeline(), P, 8), part) for part in (X[:8], X[8:16])]
-    readings = ticked(live, X[:, :4]), live.tick_many(X[:, 4:])
-    got = jax.tree.map(lambda *a: np.concatenate(a, 1), *readings)
-    assert live.capacity == 40 and got.centers.shape == (21, 12, 2, P)
-    assert bits_equal(jax.tree.map(lambda a: a[:16], got), jax.tree.map(lambda *a: np.concatenate(a), *want))
-    live.retire([str(i) for i in range(8)])
-    live.add([f"new {i}" for i in range(40)])
-    assert live.capacity == 56
-    live.tick(samples(streams=53)[:, 0])
-    assert live._blocks.program is small._blocks.program and small._blocks.program.traces <= traces + 2
-    assert live.positions.tolist() == [13] * 13 + [1] * 40
+def test_the_fallback_compiles_once_for_all_that_there_is_room_for(monkeypatch):
+    monkeypatch.setenv("ICVI_BACKEND", "xla")
+    from icvi_jax.drive import xla
+
+    live = icvi.Live(pipeline(), P, 5, capacity=11)
+    live.tick(samples()[:5, 0])
+    compiled = xla._scan._cache_size()
+    for n in range(11):
+        live.add(f"later {n}")
+        live.tick(samples(streams=6 + n)[:, 0])
+    assert live.capacity == 16 and xla._scan._cache_size() == compiled
 
 
 def test_another_number_does_not_recompile():
-    a, b = icvi.Live(pipeline(0.9), P, N), icvi.Live(pipeline(0.5), P, N)
     X = samples(1)
-    first, traces = ticked(a, X), a._blocks.program.traces
-    second = ticked(b, X)
-    assert a._blocks.program is b._blocks.program and b._blocks.program.traces == traces
+    first, made = ticked(icvi.Live(pipeline(0.9), P, N), X), dict(platforms._programs)
+    second = ticked(icvi.Live(pipeline(0.5), P, N), X)
+    assert platforms._programs == made
     assert not bits_equal(first.values, second.values)
+
+
+def test_the_state_goes_on_in_a_run_and_comes_back():
+    X = samples()
+    live = icvi.Live(pipeline(), P, N)
+    ticked(live, X[:, :20])
+    rest = icvi.run_fleet(pipeline(), X[:, 20:], state=live.state, keep=icvi.Reading._fields)
+    assert bits_equal(ticked(live, X[:, 20:]), rest.readings) and bits_equal(live.state, rest.state)
 
 
 def test_a_tenth_of_the_soak():
@@ -171,6 +161,13 @@ def test_readings_stay_as_they_were_read():
     copy = jax.tree.map(np.copy, first)
     ticked(live, X)
     assert bits_equal(first, copy)
+
+
+def test_double_precision():
+    X = samples().astype(float)
+    got = ticked(icvi.Live(pipeline(), P, N, dtype="float64"), X)
+    want = icvi.run_fleet(pipeline(), X, backend="numpy", keep=icvi.Reading._fields).readings
+    assert got.values["xb"].dtype == np.float64 and bits_equal(got, want)
 
 
 def test_keep_leaves_the_rest_out():
@@ -197,7 +194,7 @@ def test_offsets_of_the_caller():
         (lambda live: live.add("3"), "two streams of the name '3'"),
         (lambda live: live.add(3), "named by strings|must be an iterable"),
         (lambda live: live.retire("x"), "no such stream"),
-        (lambda live: icvi.Live(live.pipe, 2, 3, dtype="float64"), "jax_enable_x64"),
+        (lambda live: icvi.Live(live.pipe, 2, 3, dtype="float16"), "float32 or float64"),
         (lambda live: icvi.Live(live.pipe, 0, 3), "features=0"),
         (lambda live: icvi.Live(live.pipe, 2, 3, keep="value"), "no field of a reading"),
         (lambda live: live.tick(np.zeros((N, P)), offsets=[0.5] * N), "whole number"),

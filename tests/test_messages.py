@@ -48,7 +48,7 @@ U = np.eye(2)[np.arange(20) % 2]
         (lambda: icvi.run(PIPE, X, state=MORE.init(2)), ["no state of this pipeline", "no .monitors"]),
         (lambda: icvi.run_fleet(PIPE, X[None][:0]), ["fleet is empty"]),
         (lambda: icvi.run_fleet(PIPE, [X[None], X[None]]), ["iterator", "(1, 20, 2)"]),
-        (lambda: icvi.run_fleet(PIPE, []), ["a list wants streams"]),
+        (lambda: icvi.run_fleet(PIPE, []), ["a list needs streams"]),
         (lambda: icvi.Panel(indices=icvi.XieBeni()), ["(XieBeni(),)"]),
         (lambda: PANEL.init(0, 2), ["k=0"]),
         (lambda: PIPE.init(2, dtype=np.int32), ["int32", "float"]),

@@ -1,146 +1,129 @@
-"""What `run` and `run_fleet` share: checks of what they are given, and the plain loop for NumPy and torch."""
+"""The engine: the states of many streams, and the program that moves them on; under `run`, `run_fleet` and `Live`."""
 
 from __future__ import annotations
 
-import importlib
-from functools import partial
+from dataclasses import dataclass
 
-import array_api_compat
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from icvi_jax.kernels.arrays import library
-from icvi_jax.pipeline import PipelineState
-from icvi_jax.types import Alarm, Reading
-
-FIELDS = Reading._fields
-BACKENDS = ("jax", "numpy", "torch")
-
-
-def check_keep(caller: str, keep: tuple[str, ...]) -> tuple[str, ...]:
-    """`keep` as a tuple, or an error that names what may be kept."""
-    keep = (keep,) if isinstance(keep, str) else tuple(keep)
-    for field in keep:
-        if field not in (*FIELDS, "final"):
-            raise ValueError(f"{caller}(keep={keep!r}): {field!r} is no field of a reading; choose from {FIELDS}")
-    return keep
+from icvi_jax.drive.inputs import FIELDS
+from icvi_jax.drive.native import Native
+from icvi_jax.drive.origin import Origin
+from icvi_jax.drive.platforms import Done, program_for
+from icvi_jax.drive.ticks import Ticks
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Reading
 
 
-def check_samples(caller: str, pipe, X, state, axes: str, chunk: bool = False):
-    """Complain about samples that no stream can consist of, or no part of one if they are a `chunk`."""
-    if X.ndim != len(axes.split(",")):
-        raise ValueError(f"{caller}: X needs the axes ({axes}), got shape {tuple(X.shape)}")
-    T, p = X.shape[-2:]
-    if 0 in X.shape:
-        raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {tuple(X.shape)}")
-    least = pipe.least(p)
-    if state is None and least > T and not chunk:
-        name = type(pipe.clusterer).__name__
-        hint = "if more will come, give state=pipe.init(features)"
-        raise ValueError(f"{caller}: {name} needs {least} samples to start, the stream has {T}; {hint}")
-    if state is not None:
-        _check_state(caller, pipe, state, p, tuple(X.shape[:-2]))
+@dataclass(frozen=True)
+class Advance:
+    """A pipeline's step for samples about the anchor, of whose readings some fields are kept; equal ones are one."""
+
+    keep: tuple[str, ...]
+
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, z: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
+        """Take in one sample z (p, *streams)."""
+        state, reading = pipe.advance(state, z, elapsed)
+        return state, only(reading, self.keep)
 
 
-def _check_state(caller: str, pipe, state, p: int, streams: tuple[int, ...]):
-    """Complain about a state of another pipeline, other features or another fleet."""
-    if not isinstance(state, PipelineState):
-        raise ValueError(f"{caller}(state=…): needs a state such as run(…).state, got {type(state).__name__}")
-    if state.anchor.high.shape[0] != p:
-        raise ValueError(f"{caller}: the state is for {state.anchor.high.shape[0]} features, the samples have {p}")
-    if tuple(state.anchor.high.shape[1:]) != streams:
-        of = "one stream" if state.anchor.high.ndim == 1 else f"{state.anchor.high.shape[1]} streams"
-        raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
-    wanted = jax.tree_util.tree_flatten_with_path(start_one.eval_shape(pipe, p))[0]
-    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in jax.tree_util.tree_flatten_with_path(state)[0]}
-    for path, a in wanted:
-        name, shape = jax.tree_util.keystr(path), (*a.shape, *streams)
-        if found.pop(name, None) != shape:
-            raise ValueError(f"{caller}: this is no state of this pipeline, whose {name} has the shape {shape}")
-    for name in found:
-        raise ValueError(f"{caller}: this is no state of this pipeline, which has no {name}")
+@dataclass(frozen=True)
+class Walk:
+    """A pipeline's step for samples as they are; see `Advance`."""
+
+    keep: tuple[str, ...]
+
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
+        """Take in one sample x (p, *streams)."""
+        state, reading = pipe.step(state, x, elapsed)
+        return state, only(reading, self.keep)
 
 
-@partial(jax.jit, static_argnames=("features", "dtype"))
-def start_one(pipe, features: int, dtype: np.dtype | None = None):
-    """The state of one stream before any sample: one small program, where operation by operation would be dozens."""
-    return pipe.init(features, dtype=dtype)
-
-
-def check_elapsed(caller: str, elapsed, *shapes: tuple[int, ...]) -> np.ndarray | None:
-    """`elapsed` as an array of one of the shapes, or an error."""
-    if elapsed is None:
-        return None
-    elapsed = np.asarray(elapsed)
-    if elapsed.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{caller}(elapsed=…): needs one number a sample, {wanted}, got {elapsed.shape}")
-    return elapsed
-
-
-def kept(reading: Reading, keep: tuple[str, ...]) -> Reading:
+def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
     """`reading` with None in the fields that are not kept."""
     return Reading(*(value if name in keep else None for name, value in zip(FIELDS, reading)))
 
 
-def loop(pipe, state, X, elapsed, keep, xp, every=1):
-    """Step through X (T, p, *streams), one call a sample, on any array library."""
-    readings, spare = [], int(every > 1)  # the first one, spare, says what a stack of none looks like
-    for t in range(X.shape[0]):
-        state, reading = pipe.step(state, X[t, ...], None if elapsed is None else elapsed[t, ...])
-        if t == 0 or (t + 1) % every == 0:
-            readings.append(kept(reading, keep))
-    return state, jax.tree.map(lambda a: a[spare:, ...], stack(readings, xp))
+class Engine:
+    """Many streams on their way through time.
+
+    The program works on coordinates about each stream's origin; origins are kept beside it, in double precision.
+
+    Parameters
+    ----------
+    pipe, keep : the pipeline, and the fields of its readings that are wanted.
+    state : (…, N), of NumPy arrays; not consumed.
+    room : streams to have room for.
+    mesh : devices on one axis "streams", to run there and nowhere else.
+
+    Attributes
+    ----------
+    streams : N.
+    quick : what takes in one sample of every stream, by its type; empty until `tick` has seen every column.
+    """
+
+    def __init__(
+        self, pipe: Pipeline, state: PipelineState, keep: tuple[str, ...], room: int = 0, mesh: Mesh | None = None
+    ) -> None:
+        self._pipe, self._keep, self._mesh = pipe, keep, mesh
+        self._phase, self._timed = 0, False
+        self.quick: dict[np.dtype, Ticks] = {}
+        self.place(state, room)
+
+    def place(self, state: PipelineState, room: int = 0) -> None:
+        """Let these be the streams, with room for so many."""
+        self.features, self.streams = state.anchor.high.shape
+        self._origin = Origin(state.anchor)
+        self._room = max(room, self.streams)
+        self._load(state._replace(anchor=None))
+
+    def _load(self, rest: PipelineState) -> None:
+        dtype = self._origin.dtype
+        one = self._pipe.init(self.features, xp=np, dtype=dtype)._replace(anchor=None)
+        self.program = program_for(
+            Advance(self._keep), self._pipe, one, dtype, self.features, self._timed, self._room, self._mesh
+        )
+        self._words = self.program.place(rest, self._room)
+        self.quick = {}
+
+    @property
+    def state(self) -> PipelineState:
+        """The states of all streams, NumPy arrays (…, N) of their own."""
+        return self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+
+    def tick(self, x: np.ndarray) -> Reading:
+        """Take in one sample x (N, p) of every stream; the reading leads with (N,)."""
+        self._origin.meet(x[:, None])
+        if self._timed or not self._origin.settled or not isinstance(self.program, Native):
+            return jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
+        dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
+        self.quick[x.dtype] = Ticks(self.program, self._pipe, self._words, self._origin.value, x.dtype, dtype)
+        return self.quick[x.dtype](x)
+
+    def advance(
+        self, X: np.ndarray, elapsed: np.ndarray | None = None, every: int = 1, done: Done | None = None
+    ) -> Reading:
+        """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
+        if self._timed != (elapsed is not None):
+            rest = self.program.fetch(self._words, self.streams)
+            self._timed = not self._timed
+            self._load(rest)
+        self._origin.meet(X)
+        self._words, reading = self.program.run(
+            self._pipe, self._words, X, self._origin.value, elapsed, self._phase, every, done
+        )
+        self._phase = (self._phase + X.shape[1]) % every
+        if reading.centers is None:
+            return reading
+        return reading._replace(centers=self._origin.back(reading.centers, X.dtype))
 
 
-def stack(items: list, xp):
-    """Stack equal trees of arrays along a new first axis."""
-    first = items[0]
-    if first is None:
-        return None
-    if isinstance(first, dict):
-        return {name: stack([item[name] for item in items], xp) for name in first}
-    if isinstance(first, (Alarm, Reading)):
-        return type(first)(*(stack([item[i] for item in items], xp) for i in range(len(first))))
-    return xp.stack([xp.asarray(item) for item in items])
-
-
-def together(X: list | tuple) -> np.ndarray:
-    """A fleet (N, T, p) of a list of streams (t, p): those that end earlier go on with missing samples."""
-    streams = [np.asarray(floats(x)) for x in X]
-    if {x.ndim for x in streams} != {2} or len({x.shape[1] for x in streams}) > 1:
-        shapes = ", ".join(str(x.shape) for x in streams[:3]) or "none"
-        wanted = "streams (T, p) of the same features; chunks of a fleet go in an iterator"
-        raise ValueError(f"run_fleet: a list wants {wanted}, got {shapes}")
-    shape = len(streams), max(map(len, streams)), streams[0].shape[1]
-    out = np.full(shape, np.nan, np.result_type(*streams))
-    for row, x in zip(out, streams):
-        row[: len(x)] = x
-    return out
-
-
-def floats(X):
-    """X as floats: a JAX array stays one, anything else becomes a NumPy array."""
-    X = X if isinstance(X, jax.Array) else np.asarray(X)
-    if jnp.issubdtype(X.dtype, jnp.complexfloating):
-        raise ValueError("X holds complex numbers; give the real and the imaginary part as two features")
-    return X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(float)
-
-
-def backend_arrays(backend: str, X):
-    """The array namespace of `backend`, and X in it as floats."""
-    if backend not in BACKENDS:
-        raise ValueError(f"backend={backend!r}: choose one of {', '.join(map(repr, BACKENDS))}")
-    if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
-        table = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
-        if table.notes:
-            raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
-        X = table.x
-    if backend == "jax":
-        return jnp, jnp.asarray(floats(X))
-    if backend == "numpy":
-        return library(np), floats(np.asarray(X))
-    xp = library(importlib.import_module("torch"))
-    X = xp.asarray(X)
-    return xp, X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:
+    """States of streams that have seen nothing, (…, N), in NumPy."""
+    return pipe.init(features, (streams,), xp=np, dtype=dtype)

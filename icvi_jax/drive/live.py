@@ -8,39 +8,34 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from icvi_jax import checkpoint
-from icvi_jax.drive.blocks import Blocks
-from icvi_jax.drive.engine import FIELDS, check_keep
-from icvi_jax.drive.program import float_type
+from icvi_jax.drive import inputs
+from icvi_jax.drive.engine import Engine, fresh
+from icvi_jax.drive.roster import all_names, float_type, room_for
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
 from icvi_jax.types import Array, Reading
-
-LONGEST = 256
-"""Micro-batches are cut into powers of two up to this many ticks, so that any length runs on few programs."""
 
 
 class Live:
     """A fleet of live streams: one call a tick, one compiled program.
 
-    Rows of samples and of readings are in the order of `names`. The program has room for a power of two of streams; it
-    is compiled when the fleet first ticks and again only when it outgrows that room. From 1024 streams on it is many
-    blocks of 1024, and nothing is compiled any more.
-
-    Bits: the same program gives the same bits, today, after a restart, and by `tick` as by `tick_many`. A fleet that
-    outgrows 1, 2, 4, … 512 streams goes on with another program, which may round the last bit differently (on CPUs only
-    a lone stream was ever seen to); give `capacity` to have room from the start.
+    Rows of samples and of readings are in the order of `names`. Samples may be float64 whatever the state is: the first
+    value of each column is subtracted before they are rounded to the type of the state. A stream has the same bits
+    today, after a restart, by `tick` as by `tick_many`, and whatever streams are beside it.
 
     Parameters
     ----------
     pipe : the pipeline.
     features : p, the number of features.
     streams : how many streams (their names are "0", "1", …), or their names.
-    dtype : floating type of state and readings; JAX's default float.
+    dtype : floating type of state and readings; by default float32, or float64 with `jax_enable_x64`.
     keep : fields of the reading to bring back; the others are None and cost nothing.
-    capacity : room for at least this many streams.
-    devices : the blocks of a large fleet go round these, at the price of compiling for each; JAX's default one.
+    capacity : room for at least this many streams: until there are more, an engine that compiles for a number of
+        streams (XLA) does so once.
+    devices : where to run; by default on this machine's cores.
 
     Attributes
     ----------
@@ -65,7 +60,7 @@ class Live:
         features: int,
         streams: int | Sequence[str],
         dtype: object = None,
-        keep: tuple[str, ...] = FIELDS,
+        keep: tuple[str, ...] = inputs.FIELDS,
         capacity: int | None = None,
         devices: Sequence[jax.Device] | None = None,
     ):
@@ -76,12 +71,15 @@ class Live:
         self.pipe, self.extra = pipe, None
         self._features = features
         self._dtype = float_type(dtype)
-        self._keep = check_keep("Live", keep)
-        self._names = _checked((), streams)
+        self._keep = inputs.wanted("Live", keep)
+        self._names = all_names((), streams)
+        self._shape = len(self._names), features
         self._positions = np.zeros(len(self._names), np.int64)
-        self._devices = devices
+        self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
         self._writer, self._saving = ThreadPoolExecutor(1, "icvi checkpoint"), None
-        self._blocks = self._room(max(len(self._names), capacity or 0))
+        self._capacity = room_for(max(len(self._names), capacity or 0))
+        start = fresh(pipe, features, len(self._names), self._dtype)
+        self._engine = Engine(pipe, start, self._keep, self._capacity, self._mesh)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,8 +93,8 @@ class Live:
 
     @property
     def capacity(self) -> int:
-        """How many streams the program has room for."""
-        return self._blocks.capacity
+        """How many streams there is room for: a power of two."""
+        return self._capacity
 
     @property
     def features(self) -> int:
@@ -106,7 +104,7 @@ class Live:
     @property
     def state(self) -> PipelineState:
         """The state of all streams as NumPy arrays (…, N), for `explain` or `run_fleet`; a copy."""
-        return self._blocks.snapshot(len(self._names))
+        return self._engine.state
 
     def tick(self, x: Array, offsets: Array | None = None) -> Reading:
         """Take in one sample of every stream.
@@ -121,11 +119,18 @@ class Live:
         -------
         The reading, in NumPy arrays that lead with (N,).
         """
-        x = np.asarray(x)
+        if offsets is None and type(x) is np.ndarray and x.shape == self._shape and x.dtype in self._engine.quick:
+            reading = self._engine.quick[x.dtype](x)  # nothing to check, nothing to look up
+            self._positions += 1
+            return reading
+        x = self._samples("tick", x)
         n = len(self._names)
         if x.shape != (n, self._features):
             raise ValueError(f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {x.shape}")
-        return self._blocks.tick(x, self._positions, self._after(1, offsets))
+        after = self._after(1, offsets)
+        reading = self._engine.tick(x)
+        self._positions = after
+        return reading
 
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
         """Take in several samples of every stream: the same numbers as so many ticks, with fewer calls.
@@ -139,28 +144,19 @@ class Live:
         -------
         The readings, in NumPy arrays that lead with (N, t).
         """
-        X = np.asarray(X)
+        X = self._samples("tick_many", X)
         n = len(self._names)
         if X.ndim != 3 or X.shape[0] != n or X.shape[2] != self._features or X.shape[1] == 0:
             wanted = f"(N, t, p) = ({n}, t, {self._features}) with one tick at least"
             raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {X.shape}")
-        self._after(X.shape[1], offsets)  # an error comes before anything has changed
-        readings, start = [], 0
-        while start < X.shape[1]:
-            t = min(LONGEST, 1 << (X.shape[1] - start).bit_length() - 1)
-            now = offsets if start + t == X.shape[1] else None
-            x, after = X[:, start : start + t], self._after(t, now)
-            if t == 1:  # the program is there already
-                reading = self._blocks.tick(x[:, 0], self._positions, after)
-                readings.append(jax.tree.map(lambda a: a[:, None], reading))
-            else:
-                readings.append(self._blocks.tick(x, self._positions, after))
-            start += t
-        return jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *readings)
+        after = self._after(X.shape[1], offsets)
+        readings = self._engine.advance(X)
+        self._positions = after
+        return readings
 
     def add(self, names: str | Iterable[str]) -> None:
         """Begin one stream or several, behind the others, from nothing and at position 0."""
-        new = _checked(self._names, [names] if isinstance(names, str) else names)  # all or none
+        new = all_names(self._names, [names] if isinstance(names, str) else names)  # all or none
         old = len(self._names)
         self._arrange([*range(old), *[-1] * (len(new) - old)], new)
 
@@ -195,7 +191,7 @@ class Live:
         cls,
         path: str | os.PathLike,
         pipe: Pipeline,
-        keep: tuple[str, ...] = FIELDS,
+        keep: tuple[str, ...] = inputs.FIELDS,
         devices: Sequence[jax.Device] | None = None,
     ) -> Live:
         """The fleet as it was saved: names, positions, state and capacity, so that it goes on bit by bit."""
@@ -210,7 +206,7 @@ class Live:
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()
-        live._blocks.place(state, range(n))
+        live._engine.place(state, live._capacity)
         return live
 
     def _after(self, ticks, offsets):
@@ -225,27 +221,22 @@ class Live:
             raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
         return offsets.astype(np.int64)
 
-    def _room(self, streams):
-        return Blocks(self.pipe, self._features, streams, self._dtype, self._keep, self._devices)
+    def _samples(self, caller, x):
+        if type(x) is np.ndarray and x.dtype.char in "fd":
+            return x
+        return inputs.given(f"Live.{caller}", x, "numpy").x
 
     def _arrange(self, rows, names):
         """Let row i of the fleet be the old row `rows[i]`, or a new stream where that is −1."""
-        old = self.state
-        if len(names) > self.capacity:
-            self._blocks = self._room(len(names))
-        self._blocks.place(old, rows)
         rows = np.asarray(rows, int)
+        old, new = np.flatnonzero(rows >= 0), fresh(self.pipe, self._features, len(rows), self._dtype)
+
+        def moved(a, b):
+            b = np.array(b)
+            b[..., old] = a[..., rows[old]]
+            return b
+
+        self._capacity = max(self._capacity, room_for(len(names)))
+        self._engine.place(jax.tree.map(moved, self.state, new), self._capacity)
         self._positions = np.where(rows < 0, 0, np.append(self._positions, 0)[rows])
-        self._names = names
-
-
-def _checked(old, new):
-    names = (*old, *new)
-    seen = set(old)
-    for name in names[len(old) :]:
-        if not isinstance(name, str):
-            raise ValueError(f"Live: streams are named by strings, got {name!r}")
-        if name in seen:
-            raise ValueError(f"Live: there are two streams of the name {name!r}")
-        seen.add(name)
-    return names
+        self._names, self._shape = names, (len(names), self._features)

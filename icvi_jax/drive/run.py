@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from icvi_jax.drive import engine
-from icvi_jax.drive.lanes import scan_one
+from icvi_jax.drive import inputs
+from icvi_jax.drive.engine import Engine, Walk, fresh
+from icvi_jax.drive.loop import loop
+from icvi_jax.drive.xla import scan_traced
+from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
@@ -41,8 +45,8 @@ def run(
     pipe: Pipeline,
     X: Array,
     state: PipelineState | None = None,
-    keep: tuple[str, ...] = engine.FIELDS,
-    backend: str = "jax",
+    keep: tuple[str, ...] = inputs.FIELDS,
+    backend: str | None = None,
     elapsed: Array | None = None,
 ) -> Run:
     """Scan one recorded stream.
@@ -53,8 +57,14 @@ def run(
     X : (T, p), the samples: an array, or a pandas, polars or Arrow table. Rows that are not finite are missing.
     state : go on from this state; it is not consumed. None: from the first sample, warm-up included.
     keep : fields of the reading to stack; the others are None.
-    backend : "jax" (compiled), "numpy" or "torch" (a plain loop).
+    backend : "jax", "numpy" or "torch", the library of what is returned; None: that of X, NumPy for lists and tables.
     elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
+
+    Returns
+    -------
+    The state, and the readings, arrays that lead with (T,). The state is float32, or float64 where the samples are and
+    `jax_enable_x64` is on; torch tensors, and those who name "numpy" or "torch", get the precision of X. In either case
+    samples lose no digits: the origin of each column, its first value, is subtracted in the precision it came in.
 
     Examples
     --------
@@ -63,17 +73,35 @@ def run(
     >>> icvi.run(pipe, icvi.streams.s3(seed=0).x).readings.values["db"].shape
     (2000,)
     """
-    xp, X = engine.backend_arrays(backend, X)
-    keep = engine.check_keep("run", keep)
-    engine.check_samples("run", pipe, X, state, "T, p")
-    elapsed = engine.check_elapsed("run", elapsed, X.shape[:1])
-    if elapsed is not None:
-        elapsed = xp.asarray(elapsed, dtype=X.dtype)
-    if backend == "jax":
-        state = engine.start_one(pipe, X.shape[1], X.dtype) if state is None else state
-        traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((pipe, state, X)))
-        in_kernel = not traced and all(device.platform == "cpu" for device in X.devices())
-        return Run(*scan_one(pipe, state, X, elapsed, keep, in_kernel))
+    keep = inputs.wanted("run", keep)
+    given = inputs.given("run", X, backend)
+    inputs.fits("run", pipe, given.x, state, "T, p")
+    elapsed = inputs.gaps("run", elapsed, given.x.shape[:1])
+    if not given.host or inputs.traced(pipe, state, elapsed):
+        return Run(*elsewhere(pipe, given, state, given.x, elapsed, keep))
+    engine = Engine(pipe, started(pipe, given, state, 1), keep)
+    readings = engine.advance(given.x[None], elapsed)
+    one = jax.tree.map(lambda a: a[..., 0], engine.state), jax.tree.map(lambda a: a[0], readings)
+    return Run(*inputs.returned(one, given.library))
+
+
+def started(pipe: Pipeline, given: inputs.Given, state: PipelineState | None, streams: int) -> PipelineState:
+    """A state (…, N) of NumPy arrays to go on from."""
     if state is None:
-        state = pipe.init(X.shape[1], xp=xp, dtype=X.dtype)
-    return Run(*engine.loop(pipe, state, X, elapsed, keep, xp))
+        return fresh(pipe, given.x.shape[-1], streams, given.dtype)
+    state = inputs.on_host(state)
+    return state if state.anchor.high.ndim == 2 else jax.tree.map(lambda a: a[..., None], state)
+
+
+def elsewhere(
+    pipe: Pipeline, given: inputs.Given, state: PipelineState | None, X: Array, elapsed: Array | None,
+    keep: tuple[str, ...], every: int = 1,
+) -> tuple[PipelineState, Reading]:  # fmt: skip
+    """Scan X (T, p, *streams) where it is: in a traced program, on another device, or with torch's gradients."""
+    xp = namespace(X) if given.library == "torch" else jnp
+    scan = loop if given.library == "torch" else scan_traced
+    X = X if given.library == "torch" else jnp.asarray(X)
+    if state is None:
+        state = pipe.init(X.shape[1], tuple(X.shape[2:]), xp=xp, dtype=X.dtype)
+    gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
+    return scan(Walk(keep), pipe, state, X, gaps, every)

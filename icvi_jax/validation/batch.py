@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import array_api_compat
-import numpy as np
 
+from icvi_jax.drive import inputs
 from icvi_jax.kernels.arrays import cast, library, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.panel import Panel
@@ -94,7 +94,8 @@ def record(
     elapsed: Array | None = None, clusters: Array | None = None,
 ) -> Recording:  # fmt: skip
     """A recorded clustering as batch definitions want it: missing samples left out, about the first one, faded."""
-    X = X if array_api_compat.is_array_api_obj(X) else np.asarray(X, dtype=float)
+    X = X if array_api_compat.is_array_api_obj(X) else inputs.given("batch", X).x
+    elapsed = inputs.gaps("batch", elapsed, X.shape[:1])
     xp = namespace(X)
     X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, library(xp).asarray(0.0).dtype)
     U, V, A = recorded("batch", X, memberships, centers, active)

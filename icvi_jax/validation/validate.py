@@ -6,11 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.drive.steps import scan_steps
+from icvi_jax.anchor import no_anchor
+from icvi_jax.drive import inputs
+from icvi_jax.drive.origin import Origin
+from icvi_jax.drive.platforms import program_for
+from icvi_jax.drive.xla import scan_traced
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
-from icvi_jax.validation.time_parallel import labelled_lanes, lanes_for, recorded_lanes
+from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source
+from icvi_jax.validation.rows import Rows
+from icvi_jax.validation.time_parallel import lanes_for, starts
 
 
 def validate(
@@ -53,34 +59,79 @@ def validate(
     >>> print(np.round(values["xb"], 4))
     [   inf    nan 0.0136 0.0156]
     """
-    X = jnp.asarray(X)
-    X = X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(jnp.result_type(float))
     if (labels is None) == (memberships is None):
         raise ValueError("validate: give either labels=, or memberships= and centers=")
-    if elapsed is not None:
-        elapsed = jnp.asarray(elapsed, X.dtype)
-        if elapsed.shape != X.shape[:1]:
-            raise ValueError(f"validate(elapsed=…): needs one number a sample, {X.shape[:1]}, got {elapsed.shape}")
+    given = inputs.given("validate", X)
+    X = given.x
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
+    elapsed = inputs.gaps("validate", elapsed, X.shape[:1])
+    host = given.host and not inputs.traced(panel, memberships, centers, active, elapsed)
     if labels is not None:
         if clusters is not None:
             raise ValueError("validate(clusters=…): a label is a cluster; give memberships= and centers= of its slots")
-        if X.ndim != 2 or 0 in X.shape:
-            raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
         slots, k = slots_of(labels, len(X))
-        lanes = lanes_for(panel, len(X), k, X.shape[1]) if parallel and not panel.grouped else 1
-        if lanes > 1:
-            return labelled_lanes(panel, X, jnp.asarray(slots), elapsed, k, lanes)
-        return _labelled(panel, X, jnp.asarray(slots), elapsed, k)
-    U, V, A = recorded("validate", X, memberships, centers, active)
-    names = _named(clusters, U.shape)
-    lanes = lanes_for(panel, *U.shape, X.shape[1]) if parallel and not panel.grouped else 1
+        source, fixed, parts = Labelled(k, X.shape[1]), (None, None, None), [slots[:, None]]
+    else:
+        U, V, A = recorded("validate", X if host else jnp.asarray(X), memberships, centers, active)
+        names = _named(clusters, tuple(U.shape), panel)
+        still = np.ndim(centers) == 2, active is None or np.ndim(active) == 1  # what never changes is in no row
+        moving = names is not None and names.ndim == 2
+        source = Recorded(U.shape[1], X.shape[1], moving)
+        fixed = V[0] if still[0] else None, A[0] if still[1] else None, None if moving else names
+        parts = [U, *([] if still[0] else [V.reshape(len(X), -1)]), *([] if still[1] else [A])]
+        parts += [names] if moving else []
+    if host:
+        values = _on_host(source, panel, fixed, [X, *parts], elapsed, given.dtype, parallel)
+        return inputs.returned(values, given.library)
+    return _elsewhere(source, panel, fixed, X, parts, elapsed)
+
+
+def _on_host(
+    source: Source, panel: Panel, fixed: tuple[Array | None, ...], parts: list[np.ndarray],
+    elapsed: np.ndarray | None, dtype: np.dtype, parallel: bool,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Run the program of the panel over a recording, cut into lanes or as it is."""
+    k, p = source.k, source.features
+    anchor = Origin(no_anchor(p, (1,), np, dtype))
+    anchor.meet(parts[0][None])
+    origin = anchor.value[0]
+    centers, active, names = fixed
+    model = Model(panel, None if centers is None else (centers - origin).astype(dtype), active, names)
+    columns = np.zeros(source.columns(model))
+    columns[:p] = origin
+    if centers is None and isinstance(source, Recorded):
+        columns[p + k : p + k + k * p] = np.tile(origin, k)
+    lanes = lanes_for(panel, len(parts[0]), k, p) if parallel and not panel.grouped else 1
+    rows = Rows(parts, columns, elapsed, lanes)
+    state = Place(panel.init(k, p, (lanes,), np, dtype)._replace(anchor=None), source.start((lanes,), dtype))
     if lanes > 1:
-        # What never changes need not be read for every sample.
-        V = V[0] if jnp.ndim(centers) == 2 else V
-        A = A[0] if active is None or jnp.ndim(active) == 1 else A
-        return recorded_lanes(panel, X, U, V, A, elapsed, lanes)
-    start = panel.init(U.shape[1], X.shape[1], dtype=X.dtype)
-    return scan_steps(panel, start, (X, U, V, A, elapsed, names))[1]
+        state = starts(source, model, state, rows, dtype)
+    one = jax.tree.map(lambda a: a[..., 0], state)
+    program = program_for(Follow(source), model, one, dtype, rows.columns, elapsed is not None, lanes)
+    words, pieces = program.place(state, lanes), []
+    for piece, gaps in rows:
+        words, values = program.run(model, words, piece, rows.origin, gaps)
+        pieces.append(values)
+    return {name: rows.joined([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _elsewhere(
+    source: Source, panel: Panel, fixed: tuple[Array | None, ...], X: Array, parts: list[Array],
+    elapsed: Array | None,
+) -> dict[str, Array]:  # fmt: skip
+    """Scan a recording that is traced or on another device, where it is."""
+    X = jnp.asarray(X)
+    origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]
+    centers, active, names = fixed
+    if centers is None and isinstance(source, Recorded):
+        parts = [parts[0], (jnp.reshape(parts[1], (len(X), source.k, -1)) - origin).reshape(len(X), -1), *parts[2:]]
+    model = Model(panel, None if centers is None else centers - origin, active, names)
+    rows = jnp.concatenate([X - origin, *(jnp.asarray(part, X.dtype) for part in parts)], axis=1)
+    start = jax.tree.map(jnp.asarray, source.start((), X.dtype))
+    state = Place(panel.init(source.k, source.features, dtype=X.dtype)._replace(anchor=None), start)
+    gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
+    return scan_traced(Follow(source), model, state, rows, gaps)[1]
 
 
 def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
@@ -102,14 +153,15 @@ def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{caller}: X needs the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
-    U = xp.asarray(memberships, dtype=X.dtype)
+    wide = _widest(X, memberships, centers)
+    U = xp.asarray(memberships, dtype=wide)
     T, p = X.shape
     if U.ndim != 2 or U.shape[0] != T or centers is None:
         raise ValueError(f"{caller}(memberships=…): needs the axes ({T}, k) and centers=; got shape {tuple(U.shape)}")
     if not isinstance(U, jax.core.Tracer) and bool(xp.any(U < 0)):
         raise ValueError(f"{caller}(memberships=…): a membership is 0 or more, got {float(xp.min(U)):g}")
     k = U.shape[1]
-    V = xp.asarray(centers, dtype=X.dtype)
+    V = xp.asarray(centers, dtype=wide)
     if tuple(V.shape) not in ((k, p), (T, k, p)):
         raise ValueError(f"{caller}(centers=…): needs shape {(k, p)} or {(T, k, p)}, got {tuple(V.shape)}")
     A = xp.ones((T, k), dtype=xp.bool) if active is None else xp.asarray(active, dtype=xp.bool)
@@ -118,30 +170,20 @@ def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array
     return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
 
 
-def _named(clusters, shape):
-    """The cluster (T, k) of each slot, or None."""
+def _named(clusters: Array | None, shape: tuple[int, ...], panel: Panel) -> np.ndarray | None:
+    """The cluster of each slot, (k,) or (T, k), or None."""
     if clusters is None:
+        if panel.of == "clusters":
+            raise ValueError('validate(clusters=None): Panel(of="clusters") must know the cluster of each slot')
         return None
-    names = jnp.asarray(clusters).astype(jnp.int32)
+    names = np.asarray(clusters).astype(np.int32)
     if names.shape not in (shape[1:], shape):
         raise ValueError(f"validate(clusters=…): needs shape {shape[1:]} or {shape}, got {names.shape}")
-    return jnp.broadcast_to(names, shape)
+    return names
 
 
-@jax.jit(static_argnames="k")
-def _labelled(panel, X, slots, elapsed, k):
-    origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]  # running means lose no digits near the data
-
-    def body(carry, inputs):
-        state, means, counts = carry
-        x, slot, gap = inputs
-        u = (jnp.arange(k) == slot).astype(X.dtype)
-        seen = jnp.all(jnp.isfinite(x))
-        counts = counts + (u * seen).astype(counts.dtype)
-        e = jnp.where(seen, x - origin, 0) - means
-        means = means + jnp.where(seen, (u / jnp.maximum(counts, 1))[:, None] * e, 0)
-        state, values = panel.step(state, x - origin, u, means, counts > 0, gap)
-        return (state, means, counts), values
-
-    start = panel.init(k, X.shape[1], dtype=X.dtype), jnp.zeros((k, X.shape[1]), X.dtype), jnp.zeros(k, jnp.int32)
-    return jax.lax.scan(body, start, (X, slots, elapsed))[1]
+def _widest(X: Array, *others: Array) -> object:
+    """The type of X, or float64 where X is NumPy's and centres come in float64: near a large offset that matters."""
+    if isinstance(X, np.ndarray) and any(np.result_type(np.asarray(a)) == np.float64 for a in others if a is not None):
+        return np.float64
+    return X.dtype

@@ -129,13 +129,17 @@ class Program:
         together(self._calls(context, threads))
         return out
 
-    def ticker(self, packed: np.ndarray, numbers: np.ndarray, streams: int, dtype: np.dtype | None = None) -> Ticker:
-        """One step a call on these words, with as little between Python and the code as possible."""
+    def ticker(self, packed: np.ndarray, numbers: np.ndarray, streams: int, dtype: np.dtype | None = None,
+               origin: np.ndarray | None = None, out: list[np.ndarray] | None = None) -> Ticker:  # fmt: skip
+        """One step a call on these words, with as little between Python and the code as possible.
+
+        `origin` and `out` as in `run`; `out` has one reading.
+        """
         x = np.zeros((streams, 1, self.layout.features), dtype or self.layout.dtype)
         elapsed = np.ones((streams, 1), self.layout.dtype)
-        context, out = self._context(packed, numbers, x, None, elapsed, 1, 0, None)
+        context, out = self._context(packed, numbers, x, origin, elapsed, 1, 0, out)
         calls = self._calls(context, max(1, streams // BUSY))
-        return Ticker(x[:, 0], elapsed[:, 0], [a[:, 0] for a in out], calls, packed, numbers)
+        return Ticker(x[:, 0], elapsed[:, 0], [a[:, 0] for a in out], calls, (packed, numbers, origin))
 
     def _calls(self, context: np.ndarray, threads: int | None) -> list[Call]:
         """One call a thread, each with its own streams and scratch memory."""

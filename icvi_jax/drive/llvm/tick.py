@@ -22,9 +22,9 @@ class Ticker:
     """
 
     def __init__(self, x: np.ndarray, elapsed: np.ndarray, out: list[np.ndarray], calls: Sequence[Call],
-                 packed: np.ndarray, numbers: np.ndarray) -> None:  # fmt: skip
+                 held: tuple[np.ndarray | None, ...]) -> None:  # fmt: skip
         self.x, self.elapsed, self.out = x, elapsed, out
-        self._held = packed, numbers, calls  # memory that the addresses point to
+        self._held = held, calls  # memory that the addresses point to
         first = calls[0]
         alone = partial(first.function, first.context.ctypes.data)
         self.tick: Callable[[], None] = alone if len(calls) == 1 else partial(together, calls)

@@ -1,0 +1,211 @@
+"""The gate: samples of any kind come in here, for every entry, and are checked once.
+
+Whoever takes samples from a person (`run`, `run_fleet`, `Live`, `validate`, `batch`) asks `given` what they are, `fits`
+whether they suit the pipeline, and `gaps` whether the times between them make sense. What is on the host goes on as a
+NumPy array in the precision it came in: the origin is subtracted in that precision (`icvi_jax.drive.origin`), not here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import array_api_compat
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Reading
+
+FIELDS = Reading._fields
+BACKENDS = ("jax", "numpy", "torch")
+
+
+class Given(NamedTuple):
+    """Samples, and what shall come back.
+
+    Attributes
+    ----------
+    x : floats. A NumPy array where the samples are on the host; a JAX array where they are traced or on another device,
+        a torch tensor where it is on another device or wants gradients.
+    library : "numpy", "jax" or "torch": what results are made of.
+    dtype : of the state, unless there is one already.
+    """
+
+    x: Array
+    library: str
+    dtype: np.dtype
+
+    @property
+    def host(self) -> bool:
+        """Whether the samples are plain memory of this process."""
+        return isinstance(self.x, np.ndarray)
+
+
+def given(caller: str, X: object, backend: str | None = None) -> Given:
+    """Samples of any kind: an array of any library, a list, or a pandas, polars or Arrow table.
+
+    Results are of the library of X, of NumPy for lists and tables, or of `backend`. The state is float32, or float64
+    where X is and `jax_enable_x64` is on; torch tensors, and whoever names "numpy" or "torch", get the precision of X.
+    """
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(f"{caller}(backend={backend!r}): choose one of {', '.join(map(repr, BACKENDS))}")
+    if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
+        X = _table(X)
+    torch, jaxed = array_api_compat.is_torch_array(X), isinstance(X, jax.Array)
+    library = backend or ("torch" if torch else "jax" if jaxed else "numpy")
+    try:
+        x = _floats(caller, _host(X, torch and library == "torch", jaxed))
+    except ValueError as problem:
+        if isinstance(X, (list, tuple)) and "inhomogeneous" in str(problem):
+            raise ValueError(f"{caller}: X needs rows of the same length, got a ragged list") from None
+        raise
+    if library == "torch" and not torch and not isinstance(x, np.ndarray):
+        raise ValueError(f"{caller}(backend='torch'): these samples are JAX's own, traced or on another device")
+    own = backend in ("numpy", "torch") or library == "torch"
+    wide = _bits(x) == 64 and (own or jax.config.jax_enable_x64)
+    return Given(x, library, np.dtype(np.float64 if wide else np.float32))
+
+
+def returned(tree: object, library: str) -> object:
+    """NumPy arrays as arrays of `library`."""
+    if library == "jax":
+        return jax.tree.map(jnp.asarray, tree)
+    if library == "torch":
+        make = importlib.import_module("torch").from_numpy
+        return jax.tree.map(lambda a: make(np.require(a, requirements="W")), tree)
+    return tree
+
+
+def on_host(tree: object) -> object:
+    """Arrays of any library as NumPy arrays."""
+    return jax.tree.map(np.asarray, tree)
+
+
+def traced(*trees: object) -> bool:
+    """Whether any array is one of JAX's placeholders, inside somebody's `jit`, `vmap` or `grad`."""
+    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(trees))
+
+
+def wanted(caller: str, keep: str | tuple[str, ...]) -> tuple[str, ...]:
+    """`keep` as a tuple in the order of a reading's fields, or an error that names what may be kept."""
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    for field in keep:
+        if field not in (*FIELDS, "final"):
+            raise ValueError(f"{caller}(keep={keep!r}): {field!r} is no field of a reading; choose from {FIELDS}")
+    return tuple(field for field in FIELDS if field in keep)
+
+
+def fits(
+    caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axes: str, more: bool = False
+) -> None:
+    """Complain about samples that no stream can consist of; where `more` will come, a few are enough."""
+    shape = tuple(X.shape)
+    if len(shape) != len(axes.split(",")):
+        raise ValueError(f"{caller}: X needs the axes ({axes}), got shape {shape}")
+    T, p = shape[-2:]
+    if 0 in shape:
+        raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {shape}")
+    if state is not None:
+        return _own_state(caller, pipe, state, p, shape[:-2])
+    least = pipe.least(p)
+    if least > T and not more:
+        name = type(pipe.clusterer).__name__
+        hint = "if more will come, give state=pipe.init(features)"
+        raise ValueError(f"{caller}: {name} needs {least} samples to start, the stream has {T}; {hint}")
+
+
+def gaps(caller: str, elapsed: Array | None, *shapes: tuple[int, ...]) -> Array | None:
+    """The times since the previous sample as an array of one of the shapes, finite and not negative, or an error."""
+    if elapsed is None:
+        return None
+    elapsed = elapsed if traced(elapsed) else np.asarray(elapsed)
+    if tuple(elapsed.shape) not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"{caller}(elapsed=…): needs one number a sample, {wanted}, got {tuple(elapsed.shape)}")
+    if traced(elapsed):
+        return elapsed  # nothing can be raised here; a step takes a sample of an impossible time for missing
+    elapsed = elapsed if elapsed.dtype.kind == "f" else elapsed.astype(float)
+    wrong = np.argwhere(~(np.isfinite(elapsed) & (elapsed >= 0)))
+    if len(wrong):
+        *stream, row = wrong[0].tolist()
+        where = f"row {row}" + (f" of stream {stream[0]}" if stream else "")
+        rule = "the time since the previous sample is finite and not negative"
+        raise ValueError(f"{caller}(elapsed=…): {rule}, but {where} has {float(elapsed[(*stream, row)])!r}")
+    return elapsed
+
+
+def together(caller: str, X: list | tuple) -> np.ndarray:
+    """A fleet (N, T, p) of a list of streams (t, p): those that end earlier go on with missing samples."""
+    streams = [np.asarray(given(caller, x, "numpy").x) for x in X]
+    if {x.ndim for x in streams} != {2} or len({x.shape[1] for x in streams}) > 1:
+        shapes = ", ".join(str(x.shape) for x in streams[:3]) or "none"
+        wanted = "streams (T, p) of the same features; chunks of a fleet go in an iterator"
+        raise ValueError(f"{caller}: a list needs {wanted}, got {shapes}")
+    shape = len(streams), max(map(len, streams)), streams[0].shape[1]
+    out = np.full(shape, np.nan, np.result_type(*streams))
+    for row, x in zip(out, streams):
+        row[: len(x)] = x
+    return out
+
+
+def _table(X: object) -> np.ndarray:
+    table = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
+    if table.notes:
+        raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
+    return table.x
+
+
+def _host(X: object, torch: bool, jaxed: bool) -> Array:
+    """X as a NumPy array if it is memory of this process; `torch`: a tensor that may stay one."""
+    if torch:
+        return X.numpy() if X.device.type == "cpu" and not X.requires_grad else X
+    if array_api_compat.is_torch_array(X):
+        return X.detach().cpu().numpy()
+    if jaxed:
+        here = not traced(X) and X.is_fully_addressable and all(device.platform == "cpu" for device in X.devices())
+        return np.asarray(X) if here else X
+    return np.asarray(X)
+
+
+def _floats(caller: str, x: Array) -> Array:
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind == "c":
+            raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
+        if x.dtype.kind == "f":
+            return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.itemsize < 4 else np.float64)
+        if x.dtype.kind in "iub":
+            return x.astype(np.float64)
+        try:
+            return x.astype(np.float64 if x.dtype.kind == "O" else np.float32)  # others: JAX's small floats
+        except (TypeError, ValueError):
+            raise ValueError(f"{caller}: X needs numbers, got {x.dtype}") from None
+    xp = array_api_compat.array_namespace(x)
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
+    return x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, xp.asarray(0.0).dtype)
+
+
+def _bits(x: Array) -> int:
+    return array_api_compat.array_namespace(x).finfo(x.dtype).bits
+
+
+def _own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:
+    """Complain about a state of another pipeline, other features or another fleet."""
+    if not isinstance(state, PipelineState):
+        raise ValueError(f"{caller}(state=…): needs a state such as run(…).state, got {type(state).__name__}")
+    high = state.anchor.high
+    if high.shape[0] != p:
+        raise ValueError(f"{caller}: the state is for {high.shape[0]} features, the samples have {p}")
+    if tuple(high.shape[1:]) != streams:
+        of = "one stream" if high.ndim == 1 else f"{high.shape[1]} streams"
+        raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
+    fresh = pipe.init(p, streams=(0,), xp=np, dtype=np.float32)
+    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in jax.tree_util.tree_flatten_with_path(state)[0]}
+    for path, a in jax.tree_util.tree_flatten_with_path(fresh)[0]:
+        name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
+        if found.pop(name, None) != shape:
+            raise ValueError(f"{caller}: this is no state of this pipeline, whose {name} has the shape {shape}")
+    for name in found:
+        raise ValueError(f"{caller}: this is no state of this pipeline, which has no {name}")

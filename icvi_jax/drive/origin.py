@@ -1,0 +1,74 @@
+"""Origins: where the coordinates of each stream begin, subtracted in the precision the samples came in.
+
+A state keeps its origin as two words of its own type (`icvi_jax.anchor`). Their sum, taken in float64, is the origin:
+with float32 states it has 48 digits of the first sample, so that a Unix time keeps its microseconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icvi_jax.anchor import Anchor
+from icvi_jax.kernels.arrays import reach
+
+
+class Origin:
+    """The origins of N streams of p columns.
+
+    Attributes
+    ----------
+    value : (N, p), float64; 0 where a column has none yet.
+    settled : every column of every stream has one.
+    """
+
+    def __init__(self, anchor: Anchor) -> None:
+        high, low, there = (np.asarray(a).T for a in anchor)
+        self.dtype = np.dtype(high.dtype)
+        self._set = np.array(there, bool, order="C")
+        self.value = np.ascontiguousarray(high, np.float64) + low
+        self._limit = reach(self.dtype, np)
+        self.settled = bool(self._set.all())
+
+    @property
+    def anchor(self) -> Anchor:
+        """The origins as a state keeps them, (p, N)."""
+        high, low = self._words(self.value)
+        return Anchor(high.T, low.T, self._set.T.copy())
+
+    def meet(self, X: np.ndarray) -> None:
+        """Let the first usable value of each column of X (N, T, p) be its origin, where it has none yet."""
+        if self.settled:
+            return
+        for lo, hi in zip((0, *range(1, X.shape[1], 64)), range(1, X.shape[1] + 64, 64)):  # most are there at once
+            open_rows = np.flatnonzero(~self._set.all(axis=1))
+            if len(open_rows) == 0:
+                break
+            part = X[open_rows, lo:hi]
+            good = np.abs(part) <= self._limit
+            first = good.argmax(axis=1)[:, None, :]
+            value = np.take_along_axis(part, first, axis=1)[:, 0].astype(np.float64)
+            new = good.any(axis=1) & ~self._set[open_rows]
+            high, low = self._words(np.where(new, value, 0.0))
+            self.value[open_rows] = np.where(new, high.astype(np.float64) + low, self.value[open_rows])
+            self._set[open_rows] |= new
+        self.settled = bool(self._set.all())
+
+    def fits(self, dtype: np.dtype) -> bool:
+        """Whether this type has all digits of the origins."""
+        return bool((self.value.astype(dtype) == self.value).all())
+
+    def back(self, centers: np.ndarray, like: np.dtype) -> np.ndarray:
+        """Centres (N, …, k, p) in the units of the samples: in float64 where the samples were, else in place."""
+        shape = (len(self.value), *[1] * (centers.ndim - 2), self.value.shape[1])
+        out = None if like == np.float64 else centers
+        return np.add(centers, self.value.reshape(shape), out=out, casting="same_kind")
+
+    def _words(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high = value.astype(self.dtype)
+        return high, (value - high).astype(self.dtype)
+
+
+def about(X: np.ndarray, origin: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """X (N, t, p) less the origin (N, p), in this type; beyond its range: infinite, which is missing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.subtract(X, origin[:, None, :]).astype(dtype, copy=False)

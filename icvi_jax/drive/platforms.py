@@ -1,0 +1,108 @@
+"""The one decision: which engine runs a step.
+
+The work is done where the samples are. On the host that is native code made by LLVM; what it cannot take, and what is
+traced or lies on another device, is XLA's. `ICVI_BACKEND` forces an engine.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Protocol
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from icvi_jax.drive import xla
+from icvi_jax.drive.native import Native, Unsupported
+
+ENGINES = ("llvm", "xla", "pallas-interpret")
+
+Done = Callable[[int], None]
+"""Is told how many samples, of all streams together, are done."""
+
+
+class Program(Protocol):
+    """A step, ready to be run over many streams."""
+
+    name: str
+
+    def place(self, state: object, room: int) -> object:
+        """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
+
+    def fetch(self, words: object, streams: int) -> object:
+        """The states of the first streams as NumPy arrays (…, N) of their own."""
+
+    def run(
+        self, model: object, words: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
+        phase: int = 0, every: int = 1, done: Done | None = None,
+    ) -> tuple[object, object]:  # fmt: skip
+        """Take in X (N, T, p) about the origin (N, p), with elapsed (T,) or (N, T).
+
+        Returns the states (those given are consumed), and the outputs (N, rows, …) of each `every`-th sample, where
+        `phase` samples have passed since the last.
+        """
+
+
+_programs: dict[tuple[object, ...], Program] = {}
+
+
+def forced() -> str | None:
+    """The engine that `ICVI_BACKEND` names, or None."""
+    name = os.environ.get("ICVI_BACKEND", "")
+    if name and name not in ENGINES:
+        raise ValueError(f"ICVI_BACKEND={name}: choose one of {', '.join(ENGINES)}, or leave it unset")
+    return name or None
+
+
+def program_for(
+    step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool = False,
+    streams: int = 0, mesh: Mesh | None = None,
+) -> Program:  # fmt: skip
+    """The program of a step, made once for all models that differ in their numbers only.
+
+    Parameters
+    ----------
+    step : a hashable function (model, state, z (p, *streams), elapsed or None) → (state, outputs).
+    model : whose leaves are numbers, the same for all streams.
+    state : of one stream; shapes and types matter.
+    dtype : of the samples about the origin.
+    features : p.
+    timed : samples come with the time since the one before.
+    streams : how many there are: a lone one has native code of its own.
+    mesh : run on these devices, which is XLA's business.
+    """
+    engine = forced()
+    if engine == "llvm" and mesh is not None:
+        raise ValueError("ICVI_BACKEND=llvm: native code runs on this machine's cores, not on a mesh of JAX's devices")
+    numbers, structure = jax.tree.flatten(model)
+    shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
+    form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
+    if key not in _programs:
+        plain = xla.Program(step, features, dtype, mesh)
+        native = None if engine == "xla" or mesh is not None else _native(engine, step, model, state, *key[5:9])
+        _programs[key] = native or plain
+    return _programs[key]
+
+
+def _native(
+    engine: str | None, step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool,
+    alone: bool,
+) -> Program | None:  # fmt: skip
+    """Native code of the step, or None where there can be none; an error where it was asked for."""
+    if engine == "pallas-interpret":
+        raise ValueError("ICVI_BACKEND=pallas-interpret: samples on the host are run by llvm or xla")
+    try:
+        return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
+    except ImportError as missing:
+        if engine == "llvm":
+            raise ValueError(f"ICVI_BACKEND=llvm: {missing.name} is not installed here") from None
+        return None
+    except Unsupported as problem:
+        if engine == "llvm":
+            raise ValueError(f"ICVI_BACKEND=llvm: {problem}") from None
+        warnings.warn(f"{problem}; XLA runs this step, more slowly", RuntimeWarning, stacklevel=5)
+        return None

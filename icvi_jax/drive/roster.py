@@ -1,0 +1,36 @@
+"""Roster: who is in a live fleet, and how much room there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import jax
+import numpy as np
+
+
+def room_for(streams: int) -> int:
+    """Streams there is room for, where there are so many: a power of two."""
+    return 1 << max(streams - 1, 0).bit_length()
+
+
+def float_type(dtype: type | str | np.dtype | None) -> np.dtype:
+    """`dtype` as a NumPy type; by default float32, or float64 with `jax_enable_x64`."""
+    if dtype is None:
+        return np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"Live(dtype={dtype}): a state is of floats, float32 or float64")
+    return dtype
+
+
+def all_names(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
+    """The names of a fleet and those that join it; none may be there twice."""
+    names = (*old, *new)
+    seen = set(old)
+    for name in names[len(old) :]:
+        if not isinstance(name, str):
+            raise ValueError(f"Live: streams are named by strings, got {name!r}")
+        if name in seen:
+            raise ValueError(f"Live: there are two streams of the name {name!r}")
+        seen.add(name)
+    return names

@@ -1,0 +1,131 @@
+"""XLA's own scan: the engine for what no native backend takes, for other devices, and inside other people's `jit`.
+
+The whole fleet goes side by side, streams trailing, through one compiled `lax.scan`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from icvi_jax.drive.origin import about
+from icvi_jax.types import Array
+
+BUDGET = 64 * 2**20
+"""Bytes of samples and readings that one call of the scan may take; a longer recording goes in pieces of time."""
+
+Step = Callable[..., tuple[object, object]]
+"""(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
+
+
+class Program:
+    """A step, ready to be scanned by XLA; `icvi_jax.drive.platforms.Program` says what the methods do.
+
+    Parameters
+    ----------
+    step : a hashable function; see `Step`.
+    features, dtype : of the samples.
+    mesh : the devices, on one axis "streams"; None is JAX's default device.
+    """
+
+    name = "xla"
+
+    def __init__(self, step: Step, features: int, dtype: np.dtype, mesh: Mesh | None = None) -> None:
+        self.step, self.features, self.dtype, self._mesh = step, features, dtype, mesh
+
+    def place(self, state: object, room: int) -> object:
+        """A state (…, N) of NumPy arrays where the scan runs, filled up to `room` streams."""
+        room += -room % (1 if self._mesh is None else self._mesh.size)
+
+        def put(a: np.ndarray) -> Array:
+            a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
+            if self._mesh is None:
+                return jnp.array(a)  # a copy: what is given to the scan is consumed
+            spec = PartitionSpec(*[None] * (a.ndim - 1), "streams")
+            return jnp.copy(jax.device_put(a, NamedSharding(self._mesh, spec)))
+
+        with precise(self.dtype):
+            return jax.tree.map(put, state)
+
+    def fetch(self, words: object, streams: int) -> object:
+        """The states of the first streams as NumPy arrays (…, N) of their own."""
+        return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
+
+    def run(self, model, words, X, origin, elapsed=None, phase=0, every=1, done=None):
+        """Take in X (N, T, p), in pieces of time."""
+        N, T, p = X.shape
+        leaves = jax.tree.leaves(words)
+        room = leaves[0].shape[-1] if leaves else N
+        rows, row = (phase + T) // every, 0
+        with precise(self.dtype):
+            sample = jax.ShapeDtypeStruct((p, room), self.dtype)
+            gap = None if elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
+            shapes = jax.eval_shape(self.step, model, words, sample, gap)[1]
+            out = jax.tree.map(lambda a: np.empty((N, rows, *a.shape[:-1]), a.dtype), shapes)
+            size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
+            longest = max(1, int(BUDGET / (size + room * p * self.dtype.itemsize)))
+            for start, stop in _pieces(T, longest):
+                Z = _filled(about(X[:, start:stop], origin, self.dtype), room, np.nan)
+                gaps = None if elapsed is None else elapsed[..., start:stop].astype(self.dtype)
+                gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
+                words, made = _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
+                take = (phase + stop - start) // every
+                for whole, part in zip(jax.tree.leaves(out), jax.tree.leaves(made)):
+                    whole[:, row : row + take] = np.asarray(part)[:N, :take]
+                phase, row = (phase + stop - start) % every, row + take
+                if done is not None:
+                    done(N * (stop - start))
+        return words, out
+
+
+def precise(dtype: np.dtype) -> AbstractContextManager:
+    """Double precision is switched on while a state of it is at work."""
+    return jax.enable_x64(True) if dtype == np.float64 else nullcontext()
+
+
+@partial(jax.jit, static_argnames=("step", "every"), donate_argnums=2)
+def _scan(step: Step, model: object, state: object, Z: Array, elapsed: Array | None, phase: Array, every: int):
+    """Scan Z (N, T, p); the first sample is number `phase` of its group of `every`, whose last output is kept."""
+    Z = jnp.permute_dims(Z, (1, 2, 0))
+    gaps = None if elapsed is None else elapsed.T
+    rows = 1 + (Z.shape[0] + every - 2) // every
+    shapes = jax.eval_shape(step, model, state, Z[0], None if gaps is None else gaps[0])[1]
+
+    def body(carry, inputs):
+        at, state, kept = carry
+        state, made = step(model, state, *inputs)
+        put = partial(lax.dynamic_update_slice_in_dim, start_index=at // every, axis=0)  # until the group is complete
+        return (at + 1, state, jax.tree.map(lambda rows, a: put(rows, a[None]), kept, made)), None
+
+    empty = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), shapes)
+    (_, state, kept), _ = lax.scan(body, (phase, state, empty), (Z, gaps))
+    return state, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), kept)
+
+
+@partial(jax.jit, static_argnames=("step", "every"))
+def scan_traced(step: Step, model: object, state: object, X: Array, elapsed: Array | None, every: int = 1):
+    """Scan X (T, p, *streams) as it is, inside somebody's program or on the device where it lies."""
+    state, made = lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
+    return state, jax.tree.map(lambda a: a[every - 1 :: every], made)
+
+
+def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
+    """Arrays (N, …) filled up to `room` streams."""
+    if len(a) == room:
+        return a
+    return np.concatenate([a, np.full((room - len(a), *a.shape[1:]), missing, a.dtype)])
+
+
+def _pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Start and stop of pieces of `length` of at most two lengths, so that at most two programs are compiled."""
+    size = math.ceil(length / math.ceil(length / longest))
+    for start in range(0, length, size):
+        yield start, min(start + size, length)
