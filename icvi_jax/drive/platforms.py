@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 import jax
@@ -106,3 +107,23 @@ def _native(
             raise ValueError(f"ICVI_BACKEND=llvm: {problem}") from None
         warnings.warn(f"{problem}; XLA runs this step, more slowly", RuntimeWarning, stacklevel=5)
         return None
+
+
+def kernels() -> str | None:
+    """The kind of Pallas kernel for JAX's default device, or None: XLA's own scan."""
+    engine = forced()
+    if engine is not None:
+        return "interpret" if engine == "pallas-interpret" else None
+    return _kernels_of(jax.default_backend())
+
+
+@cache
+def _kernels_of(device: str) -> str | None:
+    if device == "tpu":
+        return device
+    if device not in ("gpu", "cuda", "rocm"):
+        return None
+    first = jax.devices(device)[0]
+    if "cuda" not in first.client.platform_version.lower():
+        return "triton"
+    return "mosaic" if float(first.compute_capability) >= 9 else "triton"

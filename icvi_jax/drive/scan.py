@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from icvi_jax.drive.graph import Unsupported
+from icvi_jax.drive.platforms import kernels
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
@@ -69,27 +69,7 @@ def _step(pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None 
 
 def scan_step(step, model, state, X: Array, elapsed: Array | None, every: int = 1):
     """Scan any step (model, state, x, elapsed) over X (T, p, *streams); outputs of each `every`-th sample."""
-    return _scanned((step, platform(), every), model, state, X, elapsed)
-
-
-def platform() -> str | None:
-    """The kind of kernel for JAX's default device, or None: XLA's own scan."""
-    forced = os.environ.get("ICVI_BACKEND", "")
-    if forced:
-        return "interpret" if forced == "pallas-interpret" else None
-    return _platform(jax.default_backend())
-
-
-@cache
-def _platform(name: str) -> str | None:
-    if name == "tpu":
-        return name
-    if name not in ("gpu", "cuda", "rocm"):
-        return None
-    device = jax.devices(name)[0]
-    if "cuda" not in device.client.platform_version.lower():
-        return "triton"
-    return "mosaic" if float(device.compute_capability) >= 9 else "triton"
+    return _scanned((step, kernels(), every), model, state, X, elapsed)
 
 
 def kernel_for(how: str, step, model, state, features: int, timed: bool) -> tuple[Kernel, str] | None:
