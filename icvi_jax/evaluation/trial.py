@@ -142,7 +142,9 @@ def _sigmoid(y: float) -> float:
 
 
 def covering(alarms: Sequence[int], trial: Trial) -> float:
-    """How well the stretches between alarms cover those between changes: Σ |A| max_B |A ∩ B| / |A ∪ B| / n, in (0, 1].
+    """How well the stretches between alarms cover those between changes, in (0, 1].
+
+    It is `Σ |A| max_B |A ∩ B| / |A ∪ B| / n` over the stretches A between changes and B between alarms.
 
     Examples
     --------
