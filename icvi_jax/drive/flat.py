@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from icvi_jax.drive.graph import NUMPY, Attribute, Unsupported
+from icvi_jax.drive.graph import NUMPY, Attribute, Operation, Unsupported
 from icvi_jax.drive.unroll import Unrolled
 
 COMMUTES = frozenset("add mul and or xor eq ne".split())
@@ -156,8 +157,8 @@ class _Flattener:
         return None
 
 
-def check(flat: Flat) -> None:
+def check(lanes: Sequence[Lane] | Sequence[Operation]) -> None:
     """Complain about types no backend has."""
-    for lane in flat.lanes:
+    for lane in lanes:
         if lane.dtype.kind not in "fiub" or (lane.dtype.kind == "f" and lane.dtype.itemsize not in (4, 8)):
             raise Unsupported(lane.name, f"for the type {lane.dtype}")

@@ -90,6 +90,11 @@ class Graph:
         self._known: dict[tuple[str, bytes], int] = {}
         self._made: dict[tuple[object, ...], np.ndarray] = {}
 
+    @property
+    def weight(self) -> int:
+        """Operations on single elements."""
+        return sum(operation.args[0].size for operation in self.operations)
+
     def _number(self, n: int) -> int:
         self.size += n
         return self.size - n

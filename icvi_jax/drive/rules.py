@@ -9,6 +9,7 @@ import numpy as np
 from jax.extend.core import JaxprEqn
 
 from icvi_jax.drive.graph import Array, Graph, Unsupported
+from icvi_jax.drive.picks import PICKS
 
 Tree = object
 Rule = Callable[[Graph, JaxprEqn, list[Array]], Array]
@@ -27,12 +28,19 @@ FOLDS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce
 CHAINS = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
 
 
+def _streams(shape: tuple[int, ...]) -> int | None:
+    """Which axis is that of streams: the last, but for indices of `gather`, behind which one of length 1 follows."""
+    if shape and shape[-1] == LANES:
+        return len(shape) - 1
+    return len(shape) - 2 if tuple(shape[-2:]) == (LANES, 1) else None
+
+
 def _wide(shape: tuple[int, ...]) -> bool:
-    return bool(shape) and shape[-1] == LANES
+    return _streams(shape) is not None
 
 
 def _lead(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(shape[:-1] if _wide(shape) else shape)
+    return tuple(shape[: _streams(shape)])
 
 
 def _dtype(eqn: JaxprEqn) -> np.dtype:
@@ -122,12 +130,12 @@ def _round(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
 def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     a, shape, dims = ins[0], eqn.params["shape"], tuple(eqn.params["broadcast_dimensions"])
-    wide, last = _wide(shape), len(shape) - 1
+    wide, last = _wide(shape), _streams(shape)
     drop = False
     if a.lanes:
-        if not wide or dims[-1] != last:
+        if not wide or last not in dims:
             raise Unsupported("broadcast_in_dim", "the axis of streams moves")
-        dims = dims[:-1]
+        dims = dims[: dims.index(last)]
     elif wide and dims and dims[-1] == last:  # an axis of length one becomes that of streams
         drop, dims = True, dims[:-1]
     lead = _lead(shape)
@@ -180,7 +188,7 @@ def _joined(name: str, ins: list[Array], axis: int) -> Array:
 
 def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     shape, axis = eqn.params["shape"], eqn.params["dimension"]
-    if _wide(shape) and axis == len(shape) - 1:
+    if axis == _streams(shape):
         raise Unsupported("iota", "over streams")
     lead = _lead(shape)
     row = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
@@ -210,16 +218,16 @@ def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     a, axis = ins[0], eqn.params["axis"]
     _within(eqn, a, (axis,))
     rows = [a.moved(lambda items, i=i: np.take(items, i, axis)) for i in range(a.items.shape[axis])]
+    way = -1 if eqn.params["reverse"] else 1
+    rows = rows[::way]
     for i in range(1, len(rows)):
         rows[i] = graph.map(CHAINS[eqn.primitive.name], a.dtype, rows[i - 1], rows[i])
-    if eqn.params["reverse"]:
-        raise Unsupported(eqn.primitive.name, "backwards")
-    return _joined("stack", rows, axis)
+    return _joined("stack", rows[::way], axis)
 
 
 RULES: dict[str, Rule] = {name: _elementwise for name in SAME}
 RULES |= {name: _compare for name in COMPARE} | {name: _fold for name in FOLDS} | {name: _chain for name in CHAINS}
-RULES |= {
+RULES |= PICKS | {
     "square": _square,
     "integer_pow": _integer_pow,
     "select_n": _select_n,

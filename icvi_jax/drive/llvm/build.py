@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
+import pathlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from icvi_jax.drive.llvm.cache import store, stored
+
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
 LANES = "ICVI_LANES"
 """An environment variable: bytes of a vector, for tests of other widths than the processor's."""
+
+FORMAT = 1
+"""Part of the key of cached code: to be raised when the same text is to be compiled otherwise."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +56,20 @@ def lanes_of(dtype: np.dtype) -> int:
 
 
 class Native:
-    """Compiled code: keeps its memory as long as it lives."""
+    """Compiled code: keeps its memory as long as it lives. `cache` is a folder where it is kept for other processes."""
 
-    def __init__(self, text: str, level: int = 2) -> None:
+    def __init__(self, text: str, passes: int, cache: pathlib.Path | None = None) -> None:
         import llvmlite.binding as llvm
 
-        machine = target_machine(level)
-        module = llvm.parse_assembly(text)
-        module.triple = host().triple
-        passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-        passes.getModulePassManager().run(module, passes)
-        self._engine = llvm.create_mcjit_compiler(module, machine)
+        machine = target_machine()
+        entry = cache and cache / f"{_key(text, passes)}.o"
+        made = entry and stored(entry)
+        if made is None:
+            made = _compiled(text, passes, machine)
+            if entry:
+                store(entry, made)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -66,11 +77,30 @@ class Native:
         return self._engine.get_function_address(name)
 
 
-def target_machine(level: int) -> llvm.TargetMachine:
+def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.triple = host().triple
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=passes))
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+def _key(text: str, passes: int) -> str:
+    """All that the code depends on, as one number."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    parts = text, passes, dataclasses.astuple(host()), llvmlite.__version__, llvm.llvm_version_info, FORMAT
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def target_machine() -> llvm.TargetMachine:
     """LLVM's description of this machine."""
     import llvmlite.binding as llvm
 
     here = host()
     target = llvm.Target.from_triple(here.triple)
-    how = {"opt": level, "reloc": "pic", "codemodel": "jitdefault"}
+    how = {"opt": 2, "reloc": "pic", "codemodel": "jitdefault"}
     return target.create_target_machine(cpu=here.cpu, features=here.features, **how)

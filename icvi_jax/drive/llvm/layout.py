@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from icvi_jax.drive.llvm.code import BOOL, Code, element
+from icvi_jax.drive.llvm.plan import Plan
 from icvi_jax.drive.llvm.words import Leaf, size_of
 from icvi_jax.drive.unroll import Part, Unrolled
 
@@ -28,6 +29,7 @@ class Layout:
     width: int
     features: int
     elapsed: bool
+    plan: Plan | None = None
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
@@ -53,6 +55,19 @@ class Layout:
     def words(self) -> int:
         """Words of one stream."""
         return sum(leaf.n for leaf in self.state)
+
+    @cached_property
+    def slot(self) -> int:
+        """Bytes of a slot of memory."""
+        graph = self.unrolled.graph
+        kinds = {o.dtype for o in graph.operations} | {i.dtype for i in graph.inputs}
+        kinds |= {scalar.dtype for scalar in graph.constants.values()}
+        return self.width * max([4, *(kind.itemsize for kind in kinds)])
+
+    @cached_property
+    def memory(self) -> int:
+        """Bytes of all slots, and of as many more as the state has words."""
+        return 0 if self.plan is None else (self.plan.slots + self.words) * self.slot
 
     def bytes(self, leaf: Leaf) -> int:
         """Bytes of an element of an output."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pathlib
 from collections.abc import Callable, Sequence
 
 import jax
@@ -11,10 +12,13 @@ import numpy as np
 from icvi_jax.drive.flat import check, flatten
 from icvi_jax.drive.llvm import words
 from icvi_jax.drive.llvm.build import Native, host, lanes_of
+from icvi_jax.drive.llvm.cache import folder
 from icvi_jax.drive.llvm.code import element
 from icvi_jax.drive.llvm.emit import MATHS
 from icvi_jax.drive.llvm.functions import written
 from icvi_jax.drive.llvm.layout import Layout
+from icvi_jax.drive.llvm.loops import write_loops
+from icvi_jax.drive.llvm.plan import plan, rows
 from icvi_jax.drive.llvm.scan import write_scan
 from icvi_jax.drive.llvm.threads import Call, shares, together
 from icvi_jax.drive.llvm.tick import Ticker
@@ -25,12 +29,19 @@ from icvi_jax.drive.unroll import unroll
 BUSY = 1024
 """A tick of fewer streams than twice this is not worth a second thread."""
 
+LONG = 10_000
+"""Lines of a program of loops beyond which it is compiled as it is: LLVM's own improvements take too long."""
+
+LARGE = 20_000
+"""Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
+
 INLINE = 200
 """Up to so many calls of exp, log and the like are written out where they are."""
 
 
 def compile_step(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype,
-                 elapsed: bool = False, lanes: int | None = None) -> Program:  # fmt: skip
+                 elapsed: bool = False, lanes: int | None = None, loops: bool | None = None,
+                 cache: pathlib.Path | None = None) -> Program:  # fmt: skip
     """Native code for `step(model, state, z[, elapsed]) → (state, outputs)`.
 
     Parameters
@@ -42,6 +53,8 @@ def compile_step(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tre
     dtype : float32 or float64, the type of z.
     elapsed : whether the step takes the time since the last sample.
     lanes : streams a vector; by default what the processor has.
+    loops : whether arrays stay loops instead of being written out element by element; by default large steps do.
+    cache : a folder where compiled code is kept between processes; by default the environment's `ICVI_CACHE`, if any.
 
     Raises
     ------
@@ -49,16 +62,26 @@ def compile_step(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tre
     """
     dtype = np.dtype(dtype)
     unrolled = unroll(step, model, state, features, dtype, elapsed)
-    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed)
-    return Program(layout, assemble(layout))
+    if loops is None:
+        loops = unrolled.graph.weight > LARGE
+    unrolled = rows(unrolled, host().fused) if loops else unrolled
+    how = plan(unrolled, host().fused) if loops else None
+    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed, how)
+    return Program(layout, assemble(layout), cache or folder())
 
 
 def assemble(layout: Layout) -> str:
     """The text of a program."""
-    flat = flatten(layout.unrolled, host().fused)
-    check(flat)
-    scan, declared = write_scan(layout, flat)
-    calls = [(lane.name, lane.dtype) for lane in flat.lanes if lane.name in MATHS]
+    if layout.plan is None:
+        flat = flatten(layout.unrolled, host().fused)
+        check(flat.lanes)
+        scan, declared = write_scan(layout, flat)
+        calls = [(lane.name, lane.dtype) for lane in flat.lanes if lane.name in MATHS]
+    else:
+        operations = [o for loop in (*layout.plan.before, *layout.plan.each) for o in loop.operations]
+        check(operations)
+        scan, declared = write_loops(layout)
+        calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
     attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
     parts = [scan, *write_tiles(layout)]
     for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
@@ -77,9 +100,10 @@ class Program:
     text : the code, as text of LLVM.
     """
 
-    def __init__(self, layout: Layout, text: str) -> None:
+    def __init__(self, layout: Layout, text: str, cache: pathlib.Path | None = None) -> None:
         self.layout, self.text = layout, text
-        self._native = Native(text)
+        passes = 1 if layout.plan is None or text.count("\n") < LONG else 0
+        self._native = Native(text, passes, cache)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]
 

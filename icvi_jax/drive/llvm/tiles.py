@@ -118,7 +118,7 @@ def scratch_bytes(layout: Layout) -> tuple[int, int, int, int]:
     x = -(-layout.tile * layout.features * lanes // 64) * 64
     elapsed = -(-layout.tile * lanes // 64) * 64
     origin = -(-layout.features * layout.width * 8 // 64) * 64
-    return x, x + elapsed, x + elapsed + origin, x + elapsed + origin + layout.regions[-1] + 64
+    return x, x + elapsed, x + elapsed + origin, x + elapsed + origin + layout.regions[-1] + layout.memory + 64
 
 
 def write_run(layout: Layout) -> str:
