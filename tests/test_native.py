@@ -1,5 +1,9 @@
 """Native code against `lax.scan`, and its bits for any number of lanes, threads and streams beside it."""
 
+import functools
+import importlib.util
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,3 +96,98 @@ def test_a_primitive_without_a_rule_is_named():
     with pytest.raises(Unsupported, match="'cos'") as caught:
         compile_step(step, (), np.float32(0), 1, np.dtype("f4"))
     assert caught.value.name == "cos"
+
+
+@pytest.mark.parametrize("clusterer", [icvi.SequentialKMeans(k=3), icvi.OnlineEllipsoidal(capacity=3)])
+def test_loops_and_written_out_steps_agree(clusterer):
+    pipe, X = pipeline(clusterer, monitors={"xb": icvi.Distress()}), streams(9, 120, 3)
+    program = compile_step(values, pipe, pipe.init(3), 3, np.dtype("f4"), loops=True)
+    words = program.words(pipe.init(3, (9,), xp=np, dtype=np.float32))
+    out = program.tree(program.run(words, program.numbers(pipe), X))
+    close((program.state(words, 9), out), native(pipe, X), 2e-4)
+
+
+def counter(model, state, z, elapsed):
+    return state + 1, (state, z.sum(0), elapsed * model, z)
+
+
+@functools.cache
+def counting(features):
+    return compile_step(counter, np.float32(2), np.int32(0), features, np.dtype("f4"), elapsed=True)
+
+
+def counted(X, every=1, chunks=(None,), **how):
+    """Readings of `counter` over X, in chunks of time."""
+    program = counting(X.shape[-1])
+    words, parts, done = program.words(np.zeros(len(X), np.int32)), [], 0
+    for stop in chunks:
+        part = X[:, done:stop]
+        gaps = np.arange(done, done + part.shape[1], dtype=np.float32)
+        parts.append(program.run(words, program.numbers(np.float32(2)), part, elapsed=gaps, every=every,
+                                 phase=done % every, **how))  # fmt: skip
+        done += part.shape[1]
+    return [np.concatenate(group, axis=1) for group in zip(*parts)]
+
+
+@pytest.mark.parametrize("N", [1, 7, 8, 19])
+@pytest.mark.parametrize("T", [1, 5, 700])
+def test_tiles_bring_each_sample_to_its_reading(N, T):
+    X = np.random.default_rng(0).normal(size=(N, T, 3))
+    for dtype in (np.float32, np.float64):
+        for A in (X.astype(dtype), np.asfortranarray(X.astype(dtype)), X.astype(dtype)[:, ::-1, ::-1]):
+            count, total, gaps, z = counted(A)
+            np.testing.assert_array_equal(count, np.broadcast_to(np.arange(T), (N, T)))
+            np.testing.assert_array_equal(z, A.astype(np.float32))
+            np.testing.assert_allclose(total, A.sum(-1), rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(gaps, np.broadcast_to(2 * np.arange(T), (N, T)))
+
+
+def test_every_nth_reading_is_kept_across_chunks():
+    X = np.random.default_rng(0).normal(size=(3, 50, 2)).astype(np.float32)
+    whole = counted(X)
+    for a, b in zip(counted(X, every=7, chunks=(4, 20, 21, None)), whole):
+        np.testing.assert_array_equal(a, b[:, 6::7])
+
+
+def test_the_origin_is_subtracted_in_the_precision_of_the_samples():
+    X = 1e9 + np.random.default_rng(0).normal(size=(5, 40, 2))
+    _, _, _, z = counted(X, origin=np.ascontiguousarray(X[:, 0]))
+    np.testing.assert_array_equal(z, (X - X[:, :1]).astype(np.float32))
+
+
+def test_ticks_give_what_a_run_gives():
+    pipe, X = pipeline(icvi.SequentialKMeans(k=3)), streams(11, 40, 2)
+    _, expected = native(pipe, X)
+    program = compile_step(values, pipe, pipe.init(2), 2, np.dtype("f4"))
+    words = program.words(pipe.init(2, (11,), xp=np, dtype=np.float32))
+    ticker = program.ticker(words, program.numbers(pipe), 11)
+    for t in range(40):
+        ticker.x[:] = X[:, t]
+        equal(program.tree(ticker()), jax.tree.map(lambda a: a[:, t], expected))
+
+
+def test_code_is_cached_and_a_damaged_entry_is_made_again(tmp_path):
+    def step(model, state, z):
+        return state, z * 3
+
+    def built():
+        program = compile_step(step, (), np.float32(0), 1, np.dtype("f4"), cache=tmp_path)
+        out = program.run(program.words(np.zeros(2, np.float32)), program.numbers(()), np.ones((2, 3, 1), np.float32))
+        np.testing.assert_array_equal(out[0], np.full((2, 3, 1), 3, np.float32))
+        return {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    (entry, code), *others = built().items()
+    assert not others
+    assert built() == {entry: code}
+    entry.write_bytes(code[:-100] + bytes(100))
+    assert built() == {entry: code}
+
+
+def test_a_fuzz_of_pipelines_finds_no_difference_to_xla():
+    path = pathlib.Path(__file__).parents[1] / "benchmarks" / "native_fuzz.py"
+    spec = importlib.util.spec_from_file_location("native_fuzz", path)
+    fuzz = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzz)
+    bad, parted, total = fuzz.fuzz(200, 3, each=50)
+    assert not bad
+    assert parted <= 0.02 * total

@@ -12,8 +12,8 @@ from icvi_jax.drive.graph import Attribute, Unsupported
 from icvi_jax.drive.llvm.code import BOOL, Code, element
 
 FLOAT_COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
-BITWISE = {"and": "and", "or": "or", "xor": "xor", "shift_left": "shl", "shift_right_logical": "lshr",
-           "shift_right_arithmetic": "ashr"}  # fmt: skip
+BITWISE = {"and": "and", "or": "or", "xor": "xor"}
+SHIFTS = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}
 INTRINSIC = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round_even": "roundeven",
              "round": "round", "fma": "fma"}  # fmt: skip
 MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split())
@@ -50,6 +50,8 @@ def operation(code: Code, name: str, dtype: np.dtype, ins: list[str], kinds: lis
         return code.let(f"select {kind} {ins[0]}, {choice} {ins[2]}, {choice} {ins[1]}")
     if name in ("max", "min"):
         return _extreme(code, name, of, ins, numbers or (False, False))
+    if name.startswith("shift_"):
+        return _shift(code, name, of, ins)
     if name in BITWISE:
         return code.let(f"{BITWISE[name]} {kind} {ins[0]}, {ins[1]}")
     if name == "not":
@@ -95,6 +97,16 @@ def _whole_division(code: Code, name: str, of: np.dtype, ins: list[str]) -> str:
         plain = code.let(f"select {code.type('i1')} {odd}, {kind} {turned}, {kind} {plain}")
     other = code.splat(-1, of) if name == "div" else ins[0]
     return code.let(f"select {code.type('i1')} {zero}, {kind} {other}, {kind} {plain}")
+
+
+def _shift(code: Code, name: str, of: np.dtype, ins: list[str]) -> str:
+    """By as many digits as a word has, or more, nothing is left (of a negative number its sign)."""
+    kind, mask, digits = code.type(of), code.type("i1"), 8 * of.itemsize
+    fits = code.let(f"icmp ult {kind} {ins[1]}, {code.splat(digits, of)}")
+    arithmetic = name == "shift_right_arithmetic"
+    by = code.let(f"select {mask} {fits}, {kind} {ins[1]}, {kind} {code.splat(digits - 1 if arithmetic else 0, of)}")
+    shifted = code.let(f"{SHIFTS[name]} {kind} {ins[0]}, {by}")
+    return shifted if arithmetic else code.let(f"select {mask} {fits}, {kind} {shifted}, {kind} {code.splat(0, of)}")
 
 
 def _extreme(code: Code, name: str, of: np.dtype, ins: list[str], numbers: tuple[bool, ...]) -> str:

@@ -1,0 +1,126 @@
+"""Each primitive rule against JAX, on random and special values, in both precisions, written out and as loops."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+
+from icvi_jax.drive.graph import Unsupported  # noqa: E402
+from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, np.inf, -np.inf, np.nan, 1e30, -1e-30]
+P = 4
+THREE = np.int32(3)
+
+
+def integers(z):
+    return jnp.clip(jnp.nan_to_num(z, nan=3.0, posinf=7.0, neginf=-7.0), -9, 9).astype(jnp.int32)
+
+
+def lane_index(z):
+    return jnp.abs(integers(z[:1])) % (P + 2)  # some of them beyond the end
+
+
+FLOATS = {
+    "arithmetic": lambda z: z[0] + z[1] * z[2] - z[3] / z[0],
+    "signs": lambda z: jnp.stack([-z[0], jnp.abs(z[1]), jnp.sign(z[2])]),
+    "rounding": lambda z: jnp.stack([jnp.floor(z[0]), jnp.ceil(z[1]), jnp.round(z[2]), lax.round(z[3])]),
+    "extremes": lambda z: jnp.stack([jnp.maximum(z[0], z[1]), jnp.minimum(z[2], z[3]), lax.max(z[0], 0.5 + 0 * z[1])]),
+    "clamp": lambda z: jnp.clip(z, -1.0, 1.0),
+    "compare": lambda z: jnp.stack([z[0] < z[1], z[0] <= z[1], z[0] > z[1], z[0] >= z[1], z[0] == z[1], z[0] != z[1]]),
+    "finite": lambda z: jnp.isfinite(z) & ~jnp.isnan(z) | jnp.isinf(z),
+    "where": lambda z: jnp.where(z > 0, z, jnp.flip(z, 0)),
+    "many cases": lambda z: lax.select_n(jnp.abs(integers(z)) % 3, z, z * 2, z * 3),
+    "powers": lambda z: jnp.stack([z[0] ** 2, z[1] ** 3, z[2] ** -2, z[3] ** 5]),
+    "roots": lambda z: jnp.sqrt(jnp.abs(z)),
+    "sum": lambda z: jnp.stack([z.sum(0), z[:2].max(0), z[1:].min(0), jnp.prod(z, 0)]),
+    "truths": lambda z: jnp.stack([(z > 0).all(0), (z > 0).any(0)]),
+    "chains": lambda z: jnp.concatenate([lax.cummax(z), lax.cummin(z, reverse=True)]),
+    "running sum": lambda z: jnp.cumsum(z, 0),
+    "shapes": lambda z: z.reshape(2, 2, -1).transpose(1, 0, 2)[:, ::-1].reshape(4, -1)[1:3],
+    "broadcast": lambda z: z[:, None] * z[None, :2],
+    "pad": lambda z: jnp.pad(z, ((1, 2), (0, 0)), constant_values=3.0),
+    "argmax": lambda z: jnp.stack([jnp.argmax(z, 0), jnp.argmin(z, 0)]),
+    "take": lambda z: jnp.take(z, jnp.asarray([2, 0, 2]), axis=0),
+    "take along": lambda z: jnp.take_along_axis(z, lane_index(z), axis=0),
+    "slice": lambda z: lax.dynamic_slice_in_dim(z, 1, 2, 0),
+    "update": lambda z: lax.dynamic_update_slice(z, z[:1] * 2, (2, 0)),
+    "product": lambda z: jnp.asarray([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]], z.dtype) @ z,
+    "loop": lambda z: lax.fori_loop(0, 3, lambda i, a: a * z + i, z),
+    "scan": lambda z: lax.scan(lambda c, x: (c + x, c * x), jnp.zeros_like(z[0]), z)[1],
+    "branches": lambda z: lax.cond(jnp.asarray(True), lambda a: a + 1, lambda a: a - 1, z),
+    "converted": lambda z: jnp.stack([lax.convert_element_type(z, jnp.int32), integers(z)]),
+    "bits": lambda z: lax.bitcast_convert_type(z, jnp.int32 if z.dtype == jnp.float32 else jnp.int64),
+    "whole arithmetic": lambda z: jnp.stack([integers(z) * 3 - 1, -integers(z), jnp.abs(integers(z))]),
+    "whole division": lambda z: jnp.stack([f(integers(z), integers(z[::-1])) for f in (lax.div, lax.rem)]),
+    "shifts": lambda z: jnp.stack([integers(z) << 2, integers(z) >> 1, lax.shift_right_logical(integers(z), THREE)]),
+    "long shifts": lambda z: lax.shift_left(integers(z), jnp.abs(integers(z[::-1])) * 8),
+    "whole bits": lambda z: jnp.stack([integers(z) & 5, integers(z) | 2, integers(z) ^ 3, ~integers(z)]),
+    "counts": lambda z: jnp.stack([lax.population_count(integers(z)), lax.clz(integers(z))]),
+}
+ROUNDED = {"arithmetic", "sum", "product", "loop", "scan", "powers", "running sum"}  # one rounding here, two there
+
+
+def native(f, X, loops=False, **more):
+    """f(z) of each sample of X (N, T, p), by native code."""
+    dtype = X.dtype
+    program = compile_step(lambda m, s, z: (s, f(z)), (), dtype.type(0), X.shape[-1], dtype, loops=loops, **more)
+    words = program.words(np.zeros(len(X), dtype))
+    return program.run(words, program.numbers(()), X)[0]
+
+
+def expected(f, X):
+    return np.moveaxis(np.asarray(jax.jit(jax.vmap(f))(jnp.asarray(X.transpose(1, 2, 0)))), -1, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_primitive_does_what_jax_does(name, dtype):
+    rng = np.random.default_rng(0)
+    shape = 5, 30, P
+    X = np.where(rng.random(shape) < 0.4, rng.choice(SPECIAL, shape), rng.normal(size=shape) * 3).astype(dtype)
+    with jax.enable_x64(dtype == np.float64):
+        true = expected(FLOATS[name], X)
+        for loops in (False, True):
+            got = native(FLOATS[name], X, loops)
+            assert got.dtype == true.dtype
+            if name in ROUNDED:
+                tolerance = 50 * np.finfo(dtype).eps
+                np.testing.assert_allclose(got, true, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_array_equal(got, true)
+
+
+def test_what_joins_streams_has_no_native_form():
+    X = np.zeros((1, 1, P), np.float32)
+    for f in (lambda z: z - z.mean(), lambda z: z[:, :1] + z, lambda z: jnp.sort(z, 0)):
+        with pytest.raises(Unsupported):
+            native(f, X)
+
+
+def test_other_numbers_need_no_other_code():
+    def step(model, state, z):
+        return state * model["fade"] + z[0], state
+
+    program = compile_step(step, {"fade": 0.5}, np.float32(0), 1, np.dtype("f4"))
+    X = np.ones((1, 4, 1), np.float32)
+    for fade in (0.5, 0.25):
+        words = program.words(np.zeros(1, np.float32))
+        program.run(words, program.numbers({"fade": fade}), X)
+        assert program.state(words, 1)[0] == np.float32(1 + fade + fade**2 + fade**3)
+
+
+def test_uniform_values_are_computed_once_and_states_may_trade_places():
+    def step(model, state, z):
+        a, b, c = state
+        return (b, a, c + jnp.exp(model) * z[0]), (a, b)
+
+    for loops in (False, True):
+        program = compile_step(step, np.float32(0), (np.float32(0),) * 3, 1, np.dtype("f4"), loops=loops)
+        words = program.words((np.ones(3, np.float32), np.full(3, 2, np.float32), np.zeros(3, np.float32)))
+        out = program.run(words, program.numbers(np.float32(0)), np.ones((3, 5, 1), np.float32))
+        np.testing.assert_array_equal(out[0][0], [1, 2, 1, 2, 1])
+        assert [float(a[1]) for a in program.state(words, 3)] == [2, 1, 5]
