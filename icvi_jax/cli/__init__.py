@@ -40,7 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _extra(module: str | None) -> str:
     """The extra that brings a module."""
-    return {"paho": "mqtt", "prometheus_client": "prometheus"}.get((module or "").partition(".")[0], "cli")
+    return {
+        "paho": "mqtt",
+        "prometheus_client": "prometheus",
+        "confluent_kafka": "kafka",
+        "starlette": "serve",
+        "uvicorn": "serve",
+    }.get((module or "").partition(".")[0], "cli")
 
 
 def _say(text: str) -> int:

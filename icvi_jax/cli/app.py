@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from icvi_jax.cli.config import apply_config
-from icvi_jax.cli.options import DATA, MODEL, OUTPUT, Config, Data, Model, Output, Panel
+from icvi_jax.cli.options import DATA, MODEL, Config, Data, Feed, Model, Output, Panel, Site
 
 app = App(
     name="icvi",
@@ -24,6 +23,7 @@ Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].valu
 InData = Parameter(group=DATA)
 DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
 OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
+FEED_OPTIONS, SITE_OPTIONS = Feed(), Site()
 
 
 def _shown(value: object) -> object:
@@ -111,50 +111,18 @@ def fleet(
 @app.command
 def watch(
     *,
-    mqtt: Annotated[tuple[str, str] | None, Parameter(group=DATA, metavar="HOST TOPIC")] = None,
-    columns: Annotated[tuple[str, ...], InData] = (),
-    time: Annotated[str, InData] = "",
-    node: Annotated[str, InData] = "node",
-    keep_old: Annotated[bool, InData] = False,
-    checkpoint: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
-    prometheus: Annotated[int | None, Parameter(group=OUTPUT, metavar="PORT")] = None,
-    prometheus_address: Annotated[str, Parameter(group=OUTPUT)] = "127.0.0.1",
-    worst: Annotated[int, Parameter(group=OUTPUT)] = 10,
+    feed: Feed = FEED_OPTIONS,
     model: Model = MODEL_OPTIONS,
+    site: Site = SITE_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
     """Watch live samples and print every alarm as a line of JSON.
 
     Reads JSON objects or CSV with a header, a sample a line, from standard input: `mosquitto_sub … | icvi watch`.
-
-    Parameters
-    ----------
-    mqtt
-        Subscribe to a broker instead; needs the extra `mqtt`.
-    columns
-        Keys to use; all numbers of the first sample if not given.
-    time
-        Key of the time; found by its name if not given.
-    node
-        Key that names the node; samples without it are of one node.
-    keep_old
-        Count a sample although its time is not later than that of the last one of its node; otherwise it is passed
-        over, so that a file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given.
-    checkpoint
-        Folder in which to keep what was learned: a restart goes on from there and loses nothing.
-    prometheus
-        Serve metrics of the fleet and its worst nodes; needs the extra `prometheus`.
-    prometheus_address
-        Address to serve them on; nobody but this machine sees them unless told otherwise.
-    worst
-        How many of the worst nodes have a metric of their own.
     """
     from icvi_jax.cli.watch import watch_command
-    from icvi_jax.watch.lines import Reader
-    from icvi_jax.watch.service import Service
 
-    service = Service(mqtt, prometheus, prometheus_address, worst)
-    return watch_command(Reader(columns, time, node), checkpoint, keep_old, service, model)
+    return watch_command(feed, site, model)
 
 
 @app.command

@@ -71,3 +71,57 @@ class Config:
 
     config: Path | None = None
     """TOML file with options, such as `index = ["xb", "ch"]`, for all commands or under `[run]`; what you type wins."""
+
+
+@Parameter(name="*", group=DATA)
+@dataclass(frozen=True, kw_only=True)
+class Feed:
+    """Where live samples come from."""
+
+    mqtt: Annotated[tuple[str, str] | None, Parameter(metavar="HOST TOPIC")] = None
+    """Subscribe to an MQTT broker instead of standard input; needs the extra `mqtt`."""
+    kafka: Annotated[str, Parameter(metavar="HOST:PORT")] = ""
+    """Read from Kafka, as one worker of a group; needs the extra `kafka` and --checkpoint, a folder all workers see."""
+    topic: str = ""
+    """Topic to read from Kafka; messages of one node should have one key, so that they are in one partition."""
+    group: str = "icvi"
+    """Group of workers that share the topic."""
+    columns: tuple[str, ...] = ()
+    """Keys to use; all numbers of the first sample, but for labels and identifiers, if not given."""
+    time: str = ""
+    """Key of the time; found by its name if not given."""
+    node: str = "node"
+    """Key that names the node; samples without it are of one node."""
+    keep_old: bool = False
+    """Count a sample although its time is not later than that of the last one of its node; otherwise it is passed over,
+    so that a file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given."""
+    late: float = 0.0
+    """Seconds, by the times in the samples, to wait for samples that come late and put them in order."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What a watch keeps, shows and passes on."""
+
+    checkpoint: Path | None = None
+    """Folder in which to keep what was learned: a restart goes on from there and loses nothing."""
+    serve: Annotated[str, Parameter(metavar="HOST:PORT")] = ""
+    """Serve a live page, health and metrics; needs the extra `serve`. Beyond this machine it asks for a token, that of
+    ICVI_SERVE_TOKEN or one that is printed."""
+    history: int = 240
+    """Samples of each node that the page shows."""
+    silent_after: float = 0.0
+    """Seconds after which a node that says nothing raises an alarm; 0: never."""
+    webhook: tuple[str, ...] = ()
+    """Addresses to which each alarm is posted, until it has arrived."""
+    alarms_mqtt: Annotated[tuple[str, str] | None, Parameter(metavar="HOST TOPIC")] = None
+    """MQTT topic to which alarms are published."""
+    alarms_kafka: Annotated[tuple[str, str] | None, Parameter(metavar="HOST:PORT TOPIC")] = None
+    """Kafka topic to which alarms are sent."""
+    prometheus: Annotated[int | None, Parameter(metavar="PORT")] = None
+    """Serve metrics of the fleet and its worst nodes on a port of their own; needs the extra `prometheus`."""
+    prometheus_address: str = "127.0.0.1"
+    """Address to serve them on; nobody but this machine sees them unless told otherwise."""
+    worst: int = 10
+    """How many of the worst nodes have a metric of their own."""

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
-from pathlib import Path
 
 from icvi_jax.cli.model import pipeline_of
-from icvi_jax.cli.options import Model
+from icvi_jax.cli.options import Feed, Model, Site
 from icvi_jax.cli.programs import remember_programs
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.service import Service, serve
 
 
-def watch_command(reader: Reader, checkpoint: Path | None, keep_old: bool, service: Service, model: Model) -> int:
+def watch_command(feed: Feed, site: Site, model: Model) -> int:
     """Watch until the input ends or somebody ends it."""
-    if checkpoint is not None and checkpoint.exists() and not checkpoint.is_dir():
-        raise ValueError(f"--checkpoint {checkpoint}: is a file, expected a folder")
     remember_programs()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is, whatever the terminal speaks
-    serve(Watch(pipeline_of(model), reader, checkpoint, keep_old=keep_old), service)
+    pipe = pipeline_of(model)
+    serve(pipe, lambda: Reader(feed.columns, feed.time, feed.node), service_of(feed, site))
     return 0
+
+
+def service_of(feed: Feed, site: Site) -> Service:
+    """What the options ask for, once they make sense."""
+    folder = site.checkpoint
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"--checkpoint {folder}: is a file, expected a folder")
+    for option, value in (("--late", feed.late), ("--silent-after", site.silent_after)):
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"{option} {value:g}: expected seconds, 0 or more")
+    if site.history < 2:
+        raise ValueError(f"--history {site.history}: expected 2 samples or more")
+    if feed.kafka and not feed.topic:
+        raise ValueError("--kafka: say which topic with --topic")
+    if feed.kafka and feed.mqtt:
+        raise ValueError("--kafka and --mqtt: read from one of them")
+    return Service(
+        mqtt=feed.mqtt,
+        kafka=(feed.kafka, feed.topic, feed.group) if feed.kafka else None,
+        folder=folder,
+        keep_old=feed.keep_old,
+        late=feed.late,
+        silent_after=site.silent_after,
+        prometheus=site.prometheus,
+        address=site.prometheus_address,
+        worst=site.worst,
+        page=site.serve,
+        token=os.environ.get("ICVI_SERVE_TOKEN", ""),
+        history=site.history,
+        webhooks=site.webhook,
+        alarms_mqtt=site.alarms_mqtt,
+        alarms_kafka=site.alarms_kafka,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,27 +31,36 @@ class Tick(NamedTuple):
     reading: Reading
 
 
-def alarms_of(tick: Tick, shard: str) -> Iterator[tuple[str, dict[str, object]]]:
+MEANING = {
+    "spike": "something new has arrived",
+    "recovered": "the clusters have learned what was new",
+    "distress": "the clusters fail to follow",
+}
+
+
+def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
     """The alarms of a tick, each with an id that only its own repetition has: shard, row, sample, monitor."""
     for name, alarm in tick.reading.alarms.items():
         values = tick.reading.values.get(name)
         for i in np.flatnonzero(alarm.code[tick.rows]):
             sample, row, number = tick.samples[i], int(tick.rows[i]), int(tick.numbers[i])
-            id = f"{shard}-{row}-{number}-{name}"
-            yield (
-                id,
-                {
-                    "id": id,
-                    "node": sample.node,
-                    "time": sample.time,
-                    "alarm": CODES[int(alarm.code[row])],
-                    "index": name,
-                    "value": None if values is None else plain(values[row]),
-                    "score": plain(alarm.score[row]),
-                    "clusters": int(tick.reading.k[row]),
-                    "sample": number,
-                },
-            )
+            word, cause, p = CODES[int(alarm.code[row])], int(alarm.cause[row]), plain(alarm.p[row])
+            column = features[cause] if 0 <= cause < len(features) else None
+            record: dict[str, object] = {
+                "id": f"{shard}-{row}-{number}-{name}",
+                "node": sample.node,
+                "time": sample.time,
+                "alarm": word,
+                "index": name,
+                "value": None if values is None else plain(values[row]),
+                "score": plain(alarm.score[row]),
+                "clusters": int(tick.reading.k[row]),
+                "sample": number,
+                "cause": column,
+                "p": p,
+                "reason": f"{column} changed" if column else MEANING[word],
+            }
+            yield str(record["id"]), record
 
 
 def json_line(record: dict[str, object]) -> str:

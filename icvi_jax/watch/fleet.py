@@ -14,15 +14,15 @@ from typing import TextIO
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import say
-from icvi_jax.watch.alarms import alarms_of, json_line
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.count import count
+from icvi_jax.watch.intake import Intake
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
-from icvi_jax.watch.store import Store
+from icvi_jax.watch.silence import Silence
+from icvi_jax.watch.store import PRINT, Store
 
 CHECKPOINT_SECONDS = 30.0
-COMPLAINT_SECONDS = 60.0
-PRINT = "print"
 
 
 class Watch:
@@ -35,10 +35,14 @@ class Watch:
     folder : where checkpoint and notes are kept; None keeps nothing.
     out : where alarms go, a JSON object a line; standard output.
     keep_old : count samples that are not later than the last one of their node, too.
+    late : seconds to wait for samples that come late.
+    sinks : names of those who pass alarms on, beside standard output.
+    board : what a page shows.
+    silent_after : seconds after which a node that says nothing raises an alarm; 0 never.
 
     Attributes
     ----------
-    alarms, bad : how many alarms were raised and how many lines were no sample, since the start.
+    alarms : how many alarms were raised since the start.
     """
 
     def __init__(
@@ -48,20 +52,35 @@ class Watch:
         folder: Path | None = None,
         out: TextIO | None = None,
         keep_old: bool = False,
+        late: float = 0.0,
+        sinks: Sequence[str] = (),
+        board: Board | None = None,
+        silent_after: float = 0.0,
     ):
-        self.pipe, self.reader, self.folder, self.keep_old = pipe, reader, folder, keep_old
+        self.pipe, self.reader, self.folder, self.keep_old, self.late = pipe, reader, folder, keep_old, late
         self.out = out or sys.stdout
-        self.store = Store(folder, (PRINT,))
+        self.store = Store(folder, (PRINT, *sinks))
+        self.board, self.silence = board, Silence(silent_after)
         self.shard: Shard | None = None
-        self.alarms = self.bad = 0
+        self.intake = Intake(reader)
+        self.alarms = 0
         self._unprinted = True  # what the last life left
         self._saved_at, self._saved = time.monotonic(), 0
-        self._complained_at, self._unsaid = -COMPLAINT_SECONDS, 0
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shard, once there is one."""
+        return [self.shard] if self.shard else []
 
     @property
     def samples(self) -> int:
         """How many samples have been counted, in all lives of this watch."""
         return self.shard.samples if self.shard else 0
+
+    @property
+    def bad(self) -> int:
+        """How many lines were no sample, since the start."""
+        return self.intake.bad
 
     @property
     def old(self) -> int:
@@ -81,14 +100,16 @@ class Watch:
                 raise ValueError(f"--checkpoint {self.folder}: was made with the columns {', '.join(form.features)}")
             self.reader.go_on(form)
         if self.folder and saved_in(self.folder):
-            self.shard = Shard.load(self.folder, self.pipe, self.keep_old)
+            self.shard = Shard.load(self.folder, self.pipe, self.keep_old, self.late)
             if self.shard.id != self.store.id:
                 raise ValueError(f"--checkpoint {self.folder}: checkpoint and notes are of two watches")
-        self._saved = self.samples
-        batches = self.store.after(self.samples)
+        self._saved = self._taken
+        batches = self.store.after(self._taken)
         for batch in batches:
             self._begin()
-            self._compute(batch.samples)
+            if self.shard:
+                self.shard.accept(batch.samples, again=True)
+            self._compute()
         self._print()
         if batches:
             self.save()
@@ -101,14 +122,35 @@ class Watch:
         topics: Mapping[str, str] | None = None,
     ) -> None:
         """Take in lines, each with a name for a node that has none, and the tickets of the messages they came in."""
-        samples = self._understood(lines)
+        samples = self.intake.samples(lines)
         if samples:
             self._begin()
-        fresh = self.shard.sift(samples) if self.shard else []
+        before = self._taken
+        fresh = self.shard.accept(samples) if self.shard else []
         if fresh or tickets or topics:
-            self.store.note(self.samples, fresh, self.reader.form, tickets, topics)
-        self._compute(fresh)
+            self.store.note(before, fresh, self.reader.form, tickets, topics)
+        self._compute()
         self._print()
+        self._maybe_save()
+
+    def idle(self) -> None:
+        """Do what is due although nothing came."""
+        if self.shard is not None:
+            found = self.silence.look(self.shard, self.store, self.board)
+            self.alarms += found
+            self._unprinted |= found > 0
+        self._print()
+        self._maybe_save()
+
+    def end(self) -> None:
+        """The input is at its end: without a folder, nobody will go on with what waits for late samples."""
+        if self.shard is not None and self.folder is None:
+            self.shard.flush()
+            self._compute()
+            self._print()
+        self.save()
+
+    def _maybe_save(self) -> None:
         if self.folder and time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
 
@@ -117,60 +159,34 @@ class Watch:
         if self.shard is None and self.reader.form:
             for note in self.reader.notes:
                 say(note)
-            self.shard = Shard(self.pipe, self.reader.form.features, self.store.id, self.keep_old)
+            self.shard = Shard(self.pipe, self.reader.form.features, self.store.id, self.keep_old, self.late)
 
-    def _understood(self, lines: Sequence[tuple[bytes, str]]) -> list[Sample]:
-        """The samples in lines; a bad line is said and skipped."""
-        samples = []
-        for line, topic in lines:
-            try:
-                sample = self.reader.read(line, topic)
-            except ValueError as error:
-                self.bad += 1
-                self._complain(f"line {self.reader.count}: {error}: skipped")
-                continue
-            if sample is not None:
-                samples.append(sample)
-        return samples
+    @property
+    def _taken(self) -> int:
+        return self.shard.taken if self.shard else 0
 
-    def _complain(self, text: str) -> None:
-        """Say what is wrong with a line, once a minute at most."""
-        now = time.monotonic()
-        if now - self._complained_at < COMPLAINT_SECONDS:
-            self._unsaid += 1
+    def _compute(self) -> None:
+        """Count what was accepted and store the alarms."""
+        if self.shard is None:
             return
-        say(text + (f" ({self._unsaid:,} others since the last such message)" if self._unsaid else ""))
-        self._complained_at, self._unsaid = now, 0
-
-    def _compute(self, samples: Sequence[Sample]) -> None:
-        """Count samples and store their alarms."""
-        if not samples or self.shard is None:
-            return
-        ticks = self.shard.compute(samples)
-        found = [(id, json_line(alarm)) for tick in ticks for id, alarm in alarms_of(tick, self.shard.id)]
-        self.alarms += len(found)
-        if found:
-            self.store.add(self.samples, found)
-            self._unprinted = True
+        found = count(self.shard, self.store, self.board)
+        self.alarms += found
+        self._unprinted |= found > 0
 
     def _print(self) -> None:
-        """Print the alarms that are not out yet, and mark them."""
-        while self._unprinted and (waiting := self.store.waiting(PRINT)):
-            for alarm in waiting:
-                print(alarm.line, file=self.out)
-            self.out.flush()
-            self.store.mark(PRINT, waiting[-1].number)
+        if self._unprinted:
+            self.store.print_waiting(self.out)
         self._unprinted = False
 
     def save(self) -> None:
         """Write a checkpoint, and forget what the one before it has: should the new one be damaged, that one serves."""
         self._saved_at = time.monotonic()
-        if self.folder is None or self.shard is None or self._saved == self.samples:
+        if self.folder is None or self.shard is None or self._saved == self._taken:
             return
         self.store.check()  # before the checkpoint makes a folder anew that somebody took away
         self.shard.save(self.folder)
         self.store.forget(self._saved)
-        self._saved = self.samples
+        self._saved = self._taken
 
     def close(self) -> None:
         """Let go of the folder, as it is."""

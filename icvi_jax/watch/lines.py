@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import select
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from icvi_jax.tables.table import LARGEST
 from icvi_jax.watch.sample import Sample, known_as
 
 NODE = "node"
-PIECE = 1 << 16
+PIECE, WAIT = 1 << 16, 0.5
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is read; of a longer one no more is kept than shows that it is too long."""
 
@@ -42,9 +43,15 @@ class Form(NamedTuple):
 
 
 def lines_of(descriptor: int) -> Iterator[list[bytes]]:
-    """Read all complete lines that are there, waiting only when there is none; ends with the input."""
+    """Read all complete lines that are there; an empty list now and then while there is none. Ends with the input."""
     rest = b""
-    while piece := os.read(descriptor, PIECE):
+    while True:
+        if os.name != "nt" and not select.select([descriptor], [], [], WAIT)[0]:  # Windows waits for sockets only
+            yield []
+            continue
+        piece = os.read(descriptor, PIECE)
+        if not piece:
+            break
         *whole, rest = (rest + piece).split(b"\n")
         rest = rest[: LONGEST_LINE + 1]
         if whole:

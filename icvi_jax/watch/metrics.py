@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import numpy as np
 
-from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch.shard import Shard
+
+
+class Fleet(Protocol):
+    """What metrics are read off."""
+
+    shards: list[Shard]
+    samples: int
+    alarms: int
+    bad: int
+    old: int
 
 
 class Metrics:
@@ -21,16 +32,17 @@ class Metrics:
         How many of the worst nodes have a line of their own.
     """
 
-    def __init__(self, watch: Watch, worst: int):
+    def __init__(self, watch: Fleet, worst: int):
         self.watch, self.worst = watch, worst
 
     def collect(self) -> Iterator[object]:
         """Make the metrics; called by the client library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        watch, shard = self.watch, self.watch.shard
-        names = list(shard.rows) if shard else []
-        score, standing = (shard.score, shard.standing) if shard else (np.zeros(0), np.zeros(0, bool))
+        watch, shards = self.watch, self.watch.shards
+        names = [name for shard in shards for name in list(shard.rows)]
+        score = np.concatenate([np.zeros(0), *(shard.score for shard in shards)])
+        standing = np.concatenate([np.zeros(0, bool), *(shard.standing for shard in shards)])
         yield GaugeMetricFamily("icvi_nodes", "Nodes heard so far", len(names))
         yield CounterMetricFamily("icvi_samples", "Samples taken in", watch.samples)
         yield CounterMetricFamily("icvi_alarms", "Alarms raised", watch.alarms)
@@ -48,8 +60,17 @@ class Metrics:
         yield worst
 
 
+def exposition(fleet: Fleet, worst: int) -> bytes:
+    """The metrics as Prometheus reads them."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Metrics(fleet, worst))
+    return generate_latest(registry)
+
+
 @contextmanager
-def serving(watch: Watch, port: int | None, address: str, worst: int) -> Iterator[int | None]:
+def serving(watch: Fleet, port: int | None, address: str, worst: int) -> Iterator[int | None]:
     """Serve metrics while the block runs, and give the port; nothing where `port` is None."""
     if port is None:
         yield None

@@ -7,13 +7,16 @@ import os
 import queue
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client as PahoClient
 
 from icvi_jax.text import say
 from icvi_jax.watch.store import Store
 
-WAIT = 0.5
+WAIT, TIMEOUT = 0.5, 10.0
 
 
 class Message(Protocol):
@@ -61,6 +64,62 @@ def lines_in(messages: Sequence[Message]) -> list[tuple[bytes, str]]:
     return [(line, message.topic) for message in messages for line in message.payload.split(b"\n")]
 
 
+class Publisher:
+    """A topic to which alarms go, with quality of service 1."""
+
+    def __init__(self, host: str, topic: str):
+        self.name, self.topic = f"MQTT topic {topic}", topic
+        self._client, _ = client(host)
+        self._client.loop_start()
+
+    def send(self, line: str) -> None:
+        """Publish one alarm and wait until the broker has it."""
+        if not self._client.is_connected():
+            raise OSError("there is no broker yet")
+        sent = self._client.publish(self.topic, line.encode(), qos=1)
+        sent.wait_for_publish(TIMEOUT)
+        if not sent.is_published():
+            raise OSError("the broker does not answer")
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._client.loop_stop()
+        self._client.disconnect()
+
+
+def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -> tuple[PahoClient, str]:
+    """A client that will connect as soon as it can, and what to call its broker.
+
+    Parameters
+    ----------
+    host : ``host``, ``host:port`` or ``mqtts://host:port``. Name and password are taken from the environment,
+        ``ICVI_MQTT_USERNAME`` and ``ICVI_MQTT_PASSWORD``.
+    name, clean : of the session; a session that is not clean is kept by the broker.
+    callbacks : what to call, such as `on_message`.
+    """
+    import paho.mqtt.client as paho
+
+    place = urlsplit(host if "://" in host else f"mqtt://{host}")
+    try:
+        port = place.port
+    except ValueError:
+        port = -1
+    if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1:
+        raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
+    secure = place.scheme == "mqtts"
+    made = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=clean, manual_ack=True)
+    if os.environ.get("ICVI_MQTT_USERNAME"):
+        made.username_pw_set(os.environ["ICVI_MQTT_USERNAME"], os.environ.get("ICVI_MQTT_PASSWORD"))
+    if secure:
+        made.tls_set()
+    made.reconnect_delay_set(1, 15)
+    for event, callback in callbacks.items():
+        setattr(made, event, callback)
+    port = port or (8883 if secure else 1883)
+    made.connect_async(place.hostname, port, keepalive=30)
+    return made, f"{place.hostname}:{port}"
+
+
 class Subscription:
     """Messages of a topic, in the order in which they come.
 
@@ -70,42 +129,24 @@ class Subscription:
 
     Parameters
     ----------
-    host
-        ``host``, ``host:port`` or ``mqtts://host:port``. Name and password are taken from the environment,
-        ``ICVI_MQTT_USERNAME`` and ``ICVI_MQTT_PASSWORD``.
-    topic
-        Topic, with wildcards if one likes.
-    folder
-        The checkpoint's folder, or None.
+    host : as for `client`.
+    topic : with wildcards if one likes.
+    folder : the checkpoint's, or None.
     """
 
     def __init__(self, host: str, topic: str, folder: Path | None):
-        import paho.mqtt.client as paho
-
-        place = urlsplit(host if "://" in host else f"mqtt://{host}")
-        try:
-            port = place.port
-        except ValueError:
-            port = -1
-        if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1:
-            raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
-        secure = place.scheme == "mqtts"
         self.messages: queue.Queue[Message] = queue.Queue(maxsize=100_000)
-        self.topic, self.shown = topic, f"{place.hostname}:{port or (8883 if secure else 1883)}"
+        self.topic = topic
         name = "icvi-" + hashlib.sha256(f"{folder.resolve()} {topic}".encode()).hexdigest()[:16] if folder else ""
-        self.client = paho.Client(
-            paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=not folder, manual_ack=True
+        self.client, self.shown = client(
+            host,
+            name,
+            not folder,
+            on_connect=self._connected,
+            on_disconnect=lambda *_: self._say("lost the broker, waiting for it"),
+            on_connect_fail=lambda *_: self._say("there is no broker yet, waiting for it"),
+            on_message=lambda _client, _data, message: self.messages.put(message),
         )
-        if os.environ.get("ICVI_MQTT_USERNAME"):
-            self.client.username_pw_set(os.environ["ICVI_MQTT_USERNAME"], os.environ.get("ICVI_MQTT_PASSWORD"))
-        if secure:
-            self.client.tls_set()
-        self.client.reconnect_delay_set(1, 15)
-        self.client.on_connect = self._connected
-        self.client.on_disconnect = lambda *_: self._say("lost the broker, waiting for it")
-        self.client.on_connect_fail = lambda *_: self._say("there is no broker yet, waiting for it")
-        self.client.on_message = lambda _client, _data, message: self.messages.put(message)
-        self.client.connect_async(place.hostname, port or (8883 if secure else 1883), keepalive=30)
         self.client.loop_start()
 
     def _say(self, text: str) -> None:

@@ -58,6 +58,30 @@ def _order_of_text(text: str) -> int | float | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
+def seconds(time: Time) -> float:
+    """A time in seconds: dates and epoch times since 1970, other numbers as they are; NaN where there is no order.
+
+    Examples
+    --------
+    >>> seconds("1970-01-01T00:01Z"), seconds(1_700_000_000_000), seconds("17"), seconds("noon")
+    (60.0, 1700000000.0, 17.0, nan)
+    """
+    when = order(time)
+    if when is None:
+        return math.nan
+    if isinstance(time, str) and _is_date(time):
+        return when / 1e6
+    return when / next((unit for unit in (1, 1e3, 1e6, 1e9) if 3.2e8 * unit <= when < 4.1e9 * unit), 1)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
 def known_as(name: str) -> str:
     """The name a node goes by: its own, or where that is long or no valid text, a readable part and a digest of all.
 

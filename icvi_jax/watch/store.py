@@ -17,12 +17,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.sample import Sample
 
 FILE, LOCK = "watch.db", "watch.lock"
+PRINT = "print"
 TICKETS = 4096
 """So many of the latest tickets are kept: more than a broker sends ahead of the answers."""
 TABLES = """
@@ -186,6 +187,21 @@ class Store:
                 [sink, limit],
             )
             return [Waiting(*row) for row in found]
+
+    def print_waiting(self, out: TextIO) -> None:
+        """Print the alarms that are not out yet, and mark them."""
+        while waiting := self.waiting(PRINT):
+            for alarm in waiting:
+                print(alarm.line, file=out)
+            out.flush()
+            self.mark(PRINT, waiting[-1].number)
+
+    def unmarked(self) -> list[tuple[str, str]]:
+        """Alarms (id, line) that are not out everywhere."""
+        with self._guard:
+            out = f"SELECT coalesce(min(number), 0) FROM marks WHERE sink IN ({','.join('?' * len(self.sinks))})"
+            rows = f"SELECT id, line FROM alarms WHERE number > ({out}) ORDER BY number"
+            return self._db.execute(rows, self.sinks).fetchall()
 
     def mark(self, sink: str, number: int) -> None:
         """Note that `sink` has passed on all alarms up to this one."""

@@ -109,7 +109,7 @@ def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(broker, 
     before = watch.end(signal.SIGKILL)
     broker.publish(items[340:])  # nobody listens: the broker keeps them
     watch.start()
-    until(lambda: watch.holds("b", 259), "the samples the broker kept")
+    until(lambda: watch.said("listening", 3) and watch.holds("b", 259), "the samples the broker kept")
     after = watch.end(signal.SIGINT)
     assert watch.process.returncode == 0
     assert watch.said(f"{len(items)} samples of 2 nodes")  # also those the broker did not know to be safe count once
@@ -127,7 +127,7 @@ def test_a_reader_that_goes_away_costs_no_message(broker, watch, expected):
     broker.publish(items)
     assert watch.process.wait(PATIENCE) == 0 and watch.said("nobody reads the alarms")
     watch.start()
-    until(lambda: watch.holds("b", 259), "the rest")
+    until(lambda: watch.said("listening", 2) and watch.holds("b", 259), "the rest")
     after = watch.end(signal.SIGINT)
     assert watch.said(f"{len(items)} samples of 2 nodes")
     assert {alarm["id"] for alarm in alarms(after)} == {alarm["id"] for alarm in expected}

@@ -1,0 +1,23 @@
+"""Count what a shard has accepted: its alarms go to the store, its readings to the board."""
+
+from __future__ import annotations
+
+from icvi_jax.watch.alarms import alarms_of, json_line
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.store import Store
+
+
+def count(shard: Shard, store: Store, board: Board | None = None) -> int:
+    """Let the shard compute; gives how many alarms were raised."""
+    found = []
+    for tick in shard.compute():
+        alarms = list(alarms_of(tick, shard.id, shard.features))
+        found += [(id, json_line(alarm)) for id, alarm in alarms]
+        if board is not None:
+            board.add(shard, tick)
+            for _, alarm in alarms:
+                board.event(alarm)
+    if found:
+        store.add(shard.taken, found)
+    return len(found)

@@ -1,0 +1,224 @@
+"""Samples from a Kafka topic, read by as many workers as there are machines: a partition is a shard.
+
+Offsets are in the checkpoints; those committed to the broker only tell others how far this group is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from icvi_jax.text import say
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.claims import Fenced
+from icvi_jax.watch.intake import Complaints
+from icvi_jax.watch.partition import Counts, Partition
+from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.silence import Silence
+from icvi_jax.watch.store import Store
+
+BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
+SETTINGS = "ICVI_KAFKA_"
+
+
+class Place(NamedTuple):
+    """Where to read: brokers, topic and group."""
+
+    servers: str
+    topic: str
+    group: str
+
+
+def settings(place: Place) -> dict[str, object]:
+    """What the client library needs to read; TLS and SASL are set by `given`."""
+    return {
+        "client.id": "icvi",
+        "partition.assignment.strategy": "cooperative-sticky",
+        **given(),
+        "bootstrap.servers": place.servers,
+        "group.id": place.group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+
+
+def given() -> dict[str, object]:
+    """Settings from the environment: `ICVI_KAFKA_SASL_PASSWORD` is the client library's `sasl.password`, and so on."""
+    return {
+        name.removeprefix(SETTINGS).lower().replace("_", "."): value
+        for name, value in os.environ.items()
+        if name.startswith(SETTINGS)
+    }
+
+
+class Worker:
+    """One member of the group: takes in the messages of the partitions that are assigned to it.
+
+    Parameters
+    ----------
+    place : where to read.
+    folder : of all checkpoints, seen by all workers.
+    make : makes a partition, given its folder and id.
+    out : where alarms go, a JSON object a line.
+    board, silent_after : as for a watch.
+    every : seconds between checkpoints.
+
+    Attributes
+    ----------
+    samples, alarms, bad, old : of this process, since its start.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        folder: Path,
+        make: Callable[[Path, str, Complaints], Partition],
+        out: TextIO,
+        board: Board | None = None,
+        silent_after: float = 0.0,
+        every: float = 10.0,
+    ):
+        self.place, self.folder, self._make, self.every = place, folder, make, every
+        self.out, self.board, self.silence = out, board, Silence(silent_after)
+        self.partitions: dict[int, Partition] = {}
+        self._gone = Counts(0, 0, 0, 0)
+        self._complaints, self._errors = Complaints(), Complaints()
+        self._saved_at = time.monotonic()
+        self.consumer = Consumer(settings(place), logger=_Silent())
+        self.consumer.subscribe([place.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    @property
+    def shards(self) -> list[Shard]:
+        """Those of the partitions that this worker has now."""
+        return [part.shard for part in list(self.partitions.values()) if part.shard]
+
+    @property
+    def stores(self) -> list[Store]:
+        """Where alarms wait."""
+        return [part.store for part in list(self.partitions.values())]
+
+    @property
+    def counts(self) -> Counts:
+        """What this process has counted since its start."""
+        return Counts(*map(sum, zip(self._gone, *(part.counts for part in list(self.partitions.values())))))
+
+    samples = property(lambda self: self.counts.samples)
+    alarms = property(lambda self: self.counts.alarms)
+    bad = property(lambda self: self.counts.bad)
+    old = property(lambda self: self.counts.old)
+
+    def batches(self) -> Iterator[list[KafkaMessage]]:
+        """Give what has come, at most so much at once; never ends by itself."""
+        while True:
+            yield self.consumer.consume(BATCH, WAIT)
+
+    def take(self, messages: list[KafkaMessage]) -> None:
+        """Take in messages of all partitions, and save now and then."""
+        found: dict[int, list[KafkaMessage]] = defaultdict(list)
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found[message.partition()].append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self._errors.say(f"{self.place.servers}: {error.str()}")
+        for number, part in found.items():
+            if number in self.partitions:
+                self.partitions[number].take(part)
+        for part in self.partitions.values():
+            if part.shard is not None:
+                part.alarms += self.silence.look(part.shard, part.store, self.board)
+            part.store.print_waiting(self.out)
+        if time.monotonic() - self._saved_at > self.every:
+            self.save(list(self.partitions))
+
+    def save(self, numbers: list[int]) -> None:
+        """Write checkpoints of these partitions, and tell the broker."""
+        self._saved_at = time.monotonic()
+        done = []
+        for number in numbers:
+            try:
+                if self.partitions[number].save():
+                    done.append(TopicPartition(self.place.topic, number, self.partitions[number].offset or 0))
+            except Fenced as why:
+                say(str(why))
+                self._forget(number)
+        if done:
+            try:
+                self.consumer.commit(offsets=done, asynchronous=False)
+            except KafkaException as error:  # the checkpoint counts; the next commit says as much
+                self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
+
+    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+        for one in given:
+            name = f"{self.place.topic}-{one.partition}"
+            part = self._make(self.folder / name, f"{self.place.group}.{name}", self._complaints)
+            self.partitions[one.partition] = part
+            one.offset = OFFSET_BEGINNING if part.offset is None else part.offset
+        consumer.incremental_assign(given)
+        say(f"partitions {sorted(self.partitions)}")
+
+    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        numbers = [one.partition for one in taken if one.partition in self.partitions]
+        self.save(numbers)
+        self._drop(consumer, taken)
+
+    def _lost(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        """Somebody else has them already: nothing of ours counts any more."""
+        self._drop(consumer, taken)
+
+    def _drop(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        for one in taken:
+            self._forget(one.partition)
+        consumer.incremental_unassign(taken)
+
+    def _forget(self, number: int) -> None:
+        part = self.partitions.pop(number, None)
+        if part is None:
+            return
+        self._gone = Counts(*map(sum, zip(self._gone, part.counts)))
+        if self.board is not None:
+            self.board.drop(part.id)
+
+    def close(self) -> None:
+        """Leave the group; what is assigned is saved first."""
+        self.consumer.close()
+
+
+class Topic:
+    """A topic to which alarms go, with the node as key."""
+
+    def __init__(self, servers: str, topic: str):
+        self.name, self.topic = f"Kafka topic {topic}", topic
+        self._producer = Producer(
+            {"client.id": "icvi", **given(), "bootstrap.servers": servers, "enable.idempotence": True}, logger=_Silent()
+        )
+
+    def send(self, line: str) -> None:
+        """Send one alarm and wait until the broker has it."""
+        failed: list[str] = []
+        key = str(json.loads(line)["node"]).encode()
+        report = lambda error, _message: failed.append(error.str()) if error else None  # noqa: E731
+        self._producer.produce(self.topic, line.encode(), key, on_delivery=report)
+        if self._producer.flush(TIMEOUT):
+            self._producer.purge()
+            raise OSError("the broker does not answer")
+        if failed:
+            raise OSError(failed[0])
+
+    def close(self) -> None:
+        """Nothing waits: every alarm was waited for."""
+
+
+class _Silent:
+    """The client library logs every broken connection; what matters comes as an error."""
+
+    def log(self, *_: object) -> None:
+        """Ignore it."""

@@ -1,0 +1,206 @@
+"""The live page: a small web server beside the watch, in a thread of its own.
+
+Starlette and uvicorn, not the standard library's server: that one has a thread for each browser and no flow control, so
+that a browser which stops reading holds a thread and its buffers; here it fills a short queue and is let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib.resources import files
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from icvi_jax.text import say
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.hub import Hub
+from icvi_jax.watch.metrics import Fleet, exposition
+from icvi_jax.watch.views import fleet_view, node_view, summary
+
+BEAT = 0.5
+COOKIE = "icvi"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+FILES = {
+    "/": ("icvi_jax.watch", "page/live.html", "text/html"),
+    "/live.js": ("icvi_jax.watch", "page/live.js", "text/javascript"),
+    "/live.css": ("icvi_jax.watch", "page/live.css", "text/css"),
+    "/draw.js": ("icvi_jax.report", "draw.js", "text/javascript"),
+    "/page.css": ("icvi_jax.report", "page.css", "text/css"),
+}
+
+
+class Site:
+    """What the server answers.
+
+    Parameters
+    ----------
+    fleet, board : the watch and what it shows.
+    token : who may look; empty: anybody who can reach the address.
+    worst : how many nodes have a metric of their own.
+    """
+
+    def __init__(self, fleet: Fleet, board: Board, token: str = "", worst: int = 10):
+        self.fleet, self.board, self.token, self.worst = fleet, board, token, worst
+        self.hub = Hub()
+        routes = [Route(path, self._file) for path in FILES]
+        routes += [
+            Route("/api/fleet", self._fleet),
+            Route("/api/node", self._node),
+            Route("/api/mute", self._mute, methods=["POST"]),
+            Route("/events", self._events),
+            Route("/metrics", self._metrics),
+            Route("/health", self._health),
+        ]
+        self.app = Starlette(routes=routes, lifespan=self._beating)
+        self.app.add_middleware(_Guard, site=self)
+
+    def refusal(self, request: Request) -> Response | None:
+        """Why a request is not answered, or None."""
+        host = (request.headers.get("host") or "").rsplit(":", 1)[0].strip("[]")
+        if not self.token and host not in ("127.0.0.1", "localhost", "::1"):  # a name somebody else has pointed here
+            return PlainTextResponse("this page is for this machine", 421)
+        if request.method == "POST" and request.headers.get("x-icvi") != "1":  # no other site can add this header
+            return PlainTextResponse("not from the page", 403)
+        if not self.token or request.url.path == "/health":
+            return None
+        if self._is_token(request.query_params.get("token", "")) and request.url.path == "/":
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+            return answer
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_token(bearer) or self._is_token(request.cookies.get(COOKIE, "")):
+            return None
+        return PlainTextResponse("needs the token that the watch printed when it started", 401)
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+    async def _file(self, request: Request) -> Response:
+        package, name, kind = FILES[request.url.path]
+        return Response((files(package) / name).read_bytes(), media_type=kind)
+
+    async def _fleet(self, request: Request) -> Response:
+        query = request.query_params
+        page = int(query["page"]) if query.get("page", "").isdigit() else 0
+        return JSONResponse(fleet_view(self.board, page, query.get("search", "")[:200], query.get("index", "")))
+
+    async def _node(self, request: Request) -> Response:
+        found = node_view(self.board, request.query_params.get("name", ""))
+        return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
+
+    async def _mute(self, request: Request) -> Response:
+        given = await request.json() if int(request.headers.get("content-length") or 0) < 10_000 else None
+        if not isinstance(given, dict) or given.get("name") not in self.board.rows:
+            return PlainTextResponse("there is no such node", 404)
+        (self.board.muted.add if given.get("muted") else self.board.muted.discard)(given["name"])
+        return JSONResponse({"muted": sorted(self.board.muted)})
+
+    async def _metrics(self, _request: Request) -> Response:
+        return Response(exposition(self.fleet, self.worst), media_type="text/plain; version=0.0.4")
+
+    async def _health(self, _request: Request) -> Response:
+        return JSONResponse({"status": "ok", "samples": self.fleet.samples})
+
+    async def _events(self, request: Request) -> Response:
+        last = request.headers.get("last-event-id", "")
+        client = self.hub.join(int(last) if last.isdigit() else None)
+        return StreamingResponse(self.hub.stream(client), media_type="text/event-stream")
+
+    @asynccontextmanager
+    async def _beating(self, _app: Starlette) -> AsyncIterator[None]:
+        async def beat() -> None:
+            while True:
+                self.hub.publish(summary(self.fleet, self.board), self.board)
+                await asyncio.sleep(BEAT)
+
+        task = asyncio.create_task(beat())
+        yield
+        task.cancel()
+        self.hub.close()
+
+
+class _Guard:
+    """Refuses what is not for us, and adds the headers that every answer has."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], site: Site):
+        self.app, self.site = app, site
+
+    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: dict) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            await send(message)
+
+        refused = self.site.refusal(Request(scope, receive))
+        await (refused or self.app)(scope, receive, with_headers)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT` or `:PORT`."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"--serve {text}: expected HOST:PORT, such as 127.0.0.1:8050")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def page_served(fleet: Fleet, board: Board, address: str, token: str = "", worst: int = 10) -> Iterator[str]:
+    """Serve the page while the block runs, and give its address."""
+    host, port = address_of(address)
+    if not is_loopback(host):
+        token = token or secrets.token_urlsafe(16)
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
+    site = Site(fleet, board, token, worst)
+    config = uvicorn.Config(
+        site.app, log_config=None, access_log=False, limit_concurrency=200, timeout_graceful_shutdown=1, lifespan="on",
+        server_header=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), name="icvi page", daemon=True)
+    thread.start()
+    where = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
+    say(f"page: {where}{f'?token={token}' if token else ''}")
+    size = f"{board.bytes_per_node / 1e3:.1f} kB and {8e-3 * board.length:.1f} kB for each column of readings"
+    say(f"page: keeps the last {board.length} samples of each node, {size}")
+    try:
+        yield where
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()

@@ -1,0 +1,53 @@
+"""Nodes that say nothing any more: an alarm of their own, once for each silence."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from icvi_jax.watch.alarms import json_line
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.store import Store
+
+LOOK_SECONDS = 1.0
+
+
+class Silence:
+    """Looks for nodes that have not been heard for `after` seconds of the clock on the wall; 0: for none.
+
+    A silence has the number of the node's last sample in its id, so that a restart repeats it under the same id.
+    """
+
+    def __init__(self, after: float = 0.0):
+        self.after = after
+        self._looked: dict[str, float] = {}
+        self._known: dict[str, set[int]] = {}
+
+    def look(self, shard: Shard, store: Store, board: Board | None = None) -> int:
+        """Raise an alarm for each node that has fallen silent since the last look; gives how many."""
+        now = time.monotonic()
+        if not self.after or now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
+            return 0
+        self._looked[shard.id] = now
+        silent = set(np.flatnonzero(now - shard.heard > self.after).tolist())
+        new, self._known[shard.id] = silent - self._known.get(shard.id, set()), silent
+        names = list(shard.rows) if new else []
+        found = []
+        for row in sorted(new):
+            number = int(shard.live.positions[row])
+            record: dict[str, object] = {
+                "id": f"{shard.id}-{row}-{number}-silent",
+                "node": names[row],
+                "time": None,
+                "alarm": "silent",
+                "sample": number,
+                "reason": f"nothing heard for {self.after:g} seconds",
+            }
+            found.append((str(record["id"]), json_line(record)))
+            if board is not None:
+                board.event(record)
+        if found:
+            store.add(shard.taken, found)
+        return len(found)

@@ -1,0 +1,177 @@
+"""The live page: what the server answers, and the page in a browser beside a running watch."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+import urllib.error
+import urllib.request
+
+import browser
+import numpy as np
+import pytest
+from watching import PIPE, begun, samples, taken
+
+import icvi_jax as icvi
+from icvi_jax.watch.board import Board
+from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch.hub import ROOM, Hub
+from icvi_jax.watch.lines import Reader
+
+EVIL = "<img src=x onerror=\"document.title='owned'\">"
+
+
+def shown(items, **options):
+    board = Board(["xb"], **options)
+    watch = Watch(PIPE, Reader(), None, io.StringIO(), board=board)
+    watch.take(taken(items))
+    return watch, board
+
+
+@pytest.fixture
+def served(require):
+    require("starlette", "uvicorn", "prometheus_client")
+    from icvi_jax.watch.server import page_served
+
+    return page_served
+
+
+def get(where, path, **headers):
+    request = urllib.request.Request(where + path, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def refusal(request):
+    """Code and headers of an answer that is no 200."""
+    try:
+        urllib.request.build_opener(NoMove).open(request, timeout=30).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers
+    raise AssertionError("it was answered")
+
+
+class NoMove(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def test_rings_hold_the_last_samples_and_no_more():
+    items = samples()
+    watch, board = shown(items, length=50)
+    history = board.history("a")
+    x = np.array([v for node, _, v in items if node == "a"])
+    run = icvi.run(PIPE, (x - x[0])[:, None].astype(np.float32), backend="jax")
+    np.testing.assert_array_equal(history.values[:, 0], np.asarray(run.readings.values["xb"])[-50:])
+    np.testing.assert_array_equal(history.label, np.asarray(run.readings.label)[-50:])
+    np.testing.assert_array_equal(history.x[:, 0], x[-50:])
+    np.testing.assert_array_equal(history.time, np.arange(210, 260))
+    before = [ring.nbytes for ring in board._rings]
+    watch.take(taken([("a", t, 1.0) for t in range(300, 900)]))
+    assert [ring.nbytes for ring in board._rings] == before and board.samples == len(items) + 600
+    assert [board.names[row] for row in board.ranked()] == ["a", "b"]
+    board.muted.add("a")
+    assert [board.names[row] for row in board.ranked()] == ["b", "a"] and len(board.ranked("B")) == 1
+
+
+def test_a_browser_that_stops_reading_fills_its_own_queue_and_nothing_else():
+    async def scene():
+        board, hub = Board(["xb"]), Hub()
+        slow, quick = hub.join(None), hub.join(None)
+        stream = hub.stream(quick)
+        assert "retry" in await anext(stream)
+        for number in range(10 * ROOM):
+            board.event({"node": "a", "id": str(number)})
+            hub.publish({"samples": number}, board)
+            assert slow.queue.qsize() <= ROOM
+            told = json.loads((await anext(stream)).partition("data: ")[2])
+            assert [event["id"] for event in told["events"]] == [str(number)]
+        assert hub.clients == {quick} and hub.let_go == 1 and slow.queue.qsize() == 1
+        assert [text async for text in hub.stream(slow)] == ["retry: 2000\n\n"]
+
+    asyncio.run(scene())
+
+
+def test_what_the_server_answers(served):
+    watch, board = shown(samples())
+    with served(watch, board, "127.0.0.1:0") as where:
+        page, headers = get(where, "")
+        assert "script-src 'self'" in headers["content-security-policy"] and "unsafe" not in str(headers)
+        assert "http" not in page.replace("http-equiv", "")  # nothing from anywhere else
+        fleet = json.loads(get(where, "api/fleet?search=A")[0])
+        assert [node["name"] for node in fleet["nodes"]] == ["a"] and fleet["found"] == 1
+        assert json.loads(get(where, "health")[0])["samples"] == 520
+        assert "icvi_samples_total 520.0" in get(where, "metrics")[0]
+        with urllib.request.urlopen(where + "events", timeout=30) as stream:
+            told = next(line for line in stream if line.startswith(b"data: "))
+        assert {event["node"] for event in json.loads(told[6:])["events"]} == {"a"}
+        for path, headers, code in (
+            ("api/node?name=nobody", {}, 404),
+            ("", {"Host": "evil.example"}, 421),
+            ("api/fleet/../../etc/passwd", {}, 404),
+        ):
+            assert refusal(urllib.request.Request(where + path, headers=headers))[0] == code
+        request = urllib.request.Request(where + "api/mute", b'{"name": "a", "muted": true}')
+        assert refusal(request)[0] == 403
+        request.add_header("X-Icvi", "1")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.load(answer) == {"muted": ["a"]} and board.muted == {"a"}
+
+
+def test_beyond_this_machine_there_is_a_token(served, capsys):
+    watch, board = begun(), Board(["xb"])
+    with served(watch, board, "0.0.0.0:0") as where:
+        where = where.replace("0.0.0.0", "127.0.0.1")
+        token = capsys.readouterr().err.split("?token=")[1].split()[0]
+        for path in ("", "api/fleet", "metrics", "events", "draw.js", "?token=wrong"):
+            assert refusal(where + path)[0] == 401
+        assert get(where, "metrics", Authorization=f"Bearer {token}")[0]
+        code, headers = refusal(f"{where}?token={token}")  # the cookie comes with the move to the page itself
+        cookie = headers["set-cookie"]
+        assert code == 303 and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
+        assert "<title>" in get(where, "", Cookie=cookie.partition(";")[0])[0]
+    with pytest.raises(ValueError, match="expected HOST:PORT"), served(watch, board, "8050:x"):
+        pass
+
+
+def test_in_a_browser(served, require):
+    require(*browser.NEEDED)
+    items = samples(200, ["a", EVIL, *[f"n{i}" for i in range(70)]])
+    watch, board = shown(items[: 72 * 190], silent_after=3600)
+    with served(watch, board, "127.0.0.1:0") as where, browser.chromium() as driver:
+        driver.get(where)
+
+        def until(script, what):
+            end = time.monotonic() + 60
+            while not driver.execute_script(f"return {script}"):
+                assert time.monotonic() < end, what
+                time.sleep(0.1)
+
+        until("document.body.dataset.ready === 'yes' && icvi.state().fleet.nodes.length === 50", "the fleet")
+        assert driver.execute_script("return document.querySelector('#rows tr').dataset.name") == "a"
+        driver.execute_script("document.querySelector('#rows tr').click()")
+        until("icvi.state().node && icvi.state().node.name === 'a'", "the node")
+        watch.take(taken(items[72 * 190 :]))  # the watch goes on, and the page with it
+        until("icvi.state().node.seen === 200", "what came after")
+        values = driver.execute_script("return icvi.state().node.indices.xb")
+        x = np.array([v for node, _, v in items if node == "a"])
+        run = icvi.run(PIPE, (x - x[0])[:, None].astype(np.float32), backend="jax")
+        expected = np.asarray(run.readings.values["xb"], float)
+        assert values == [value if np.isfinite(value) else None for value in expected]
+        assert "14,400 samples of 72 nodes" in driver.find_element("id", "lead").text
+        assert "a · spike (xb): something new has arrived" in driver.find_element("id", "events").text
+        driver.find_element("id", "on").click()
+        until("icvi.state().page === 1 && icvi.state().fleet.nodes.length === 22", "the second page")
+        driver.find_element("id", "find").send_keys("onerror")
+        until("icvi.state().fleet.found === 1", "the search")
+        driver.execute_script("document.querySelector('#rows tr').click()")
+        until("icvi.state().node.name.startsWith('<img')", "the node with the name")
+        assert EVIL in driver.find_element("id", "who").text and driver.title == "icvi watch"
+        driver.find_element("id", "mute").click()
+        until("icvi.state().node.muted", "the mute")
+        assert board.muted == {EVIL}
+        driver.find_element("id", "pause").click()
+        assert driver.execute_script("return icvi.state().paused") and not browser.errors(driver)
