@@ -71,7 +71,7 @@ class Board:
         self._maps: dict[str, list[int]] = {}
         self.head = np.zeros(0, np.int64)
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
-        self.here = np.zeros(0, bool)
+        self.here, self.alarmed = np.zeros(0, bool), np.zeros(0)
         self._rings: History | None = None
 
     @property
@@ -96,6 +96,7 @@ class Board:
             for alarm in list(reading.alarms.values())[:1]:
                 rings.code[rows, at], rings.score[rows, at] = alarm.code[tick.rows], alarm.score[tick.rows]
                 self.score[rows], self.standing[rows] = alarm.score[tick.rows], alarm.standing[tick.rows]
+                self.alarmed[rows[alarm.code[tick.rows] != 0]] = time.monotonic()
             self.head[rows] += 1
             self.heard[rows], self.here[rows] = time.monotonic(), True
             self.samples += len(tick.samples)
@@ -136,6 +137,7 @@ class Board:
         )  # fmt: skip
         self._rings = History(*(longer(ring) for ring in old))
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
+        self.alarmed = longer(self.alarmed)
         self.score, self.standing = longer(self.score), longer(self.standing)
 
     def history(self, name: str) -> History | None:
@@ -150,16 +152,17 @@ class Board:
         return History(*(ring[row, at] for ring in self._rings))
 
     def ranked(self, search: str = "") -> np.ndarray:
-        """Rows of the nodes whose names contain `search`, worst first: in distress, then by score; muted ones last."""
+        """Rows of nodes whose names contain `search`, worst first: in distress, by score, by last alarm; muted last."""
         with self.lock:
             n = len(self.names)
             score, standing, here = self.score[:n].copy(), self.standing[:n].copy(), self.here[:n].copy()
+            alarmed = self.alarmed[:n].copy()
             muted = np.zeros(n, bool)
             muted[[self.rows[name] for name in self.muted if name in self.rows]] = True
             if search:
                 text = search.lower()
                 here &= np.array([text in name.lower() for name in self.names], bool)
-        found = np.lexsort((np.arange(n), -np.nan_to_num(score), ~standing, muted))
+        found = np.lexsort((np.arange(n), -alarmed, -np.nan_to_num(score), ~standing, muted))
         return found[here[found]]
 
     def silent(self, rows: np.ndarray) -> np.ndarray:

@@ -80,12 +80,14 @@ class Sender:
     def _run(self) -> None:
         pause = FIRST
         while not self._stop.is_set():
+            before = self.sent
             try:
                 busy = self._pass_on()
                 pause = FIRST
             except (OSError, ValueError) as error:
                 self.failed += 1
                 self._complaints.say(f"{self.receiver.name}: {error}; alarms wait and are sent again")
+                pause = FIRST if self.sent > before else pause  # it works now and then: no need to wait for long
                 self._stop.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST)
                 continue

@@ -23,7 +23,7 @@ class Silence:
     def __init__(self, after: float = 0.0):
         self.after = after
         self._looked: dict[str, float] = {}
-        self._known: dict[str, set[int]] = {}
+        self._known: dict[str, set[tuple[int, float]]] = {}
 
     def look(self, shard: Shard, store: Store, board: Board | None = None) -> int:
         """Raise an alarm for each node that has fallen silent since the last look; gives how many."""
@@ -31,11 +31,12 @@ class Silence:
         if not self.after or now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
             return 0
         self._looked[shard.id] = now
-        silent = set(np.flatnonzero(now - shard.heard > self.after).tolist())
+        rows = np.flatnonzero(now - shard.heard > self.after)
+        silent = set(zip(rows.tolist(), shard.heard[rows].tolist()))  # since then: a node may fall silent again
         new, self._known[shard.id] = silent - self._known.get(shard.id, set()), silent
         names = list(shard.rows) if new else []
         found = []
-        for row in sorted(new):
+        for row, _ in sorted(new):
             number = int(shard.live.positions[row])
             record: dict[str, object] = {
                 "id": f"{shard.id}-{row}-{number}-silent",

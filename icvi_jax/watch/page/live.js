@@ -118,10 +118,9 @@
     const a = clock[0] ?? 0, b = clock[clock.length - 1] ?? 1;
     const x = (t) => LEFT + (t - a) / (b - a || 1) * (width - LEFT - RIGHT), y = (v) => 8 + (high - v) / (high - low) * (c.height - 16);
     g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "right"; g.textBaseline = "middle"; g.lineWidth = 1;
-    for (const v of ticks(low, high, 4)) { g.beginPath(); g.moveTo(LEFT, y(v)); g.lineTo(width - RIGHT, y(v)); g.stroke(); g.fillText(neat(v), LEFT - 5, y(v)); }
+    for (const v of ticks(low, high, 4).filter((v) => !c.dots || Number.isInteger(v))) { g.beginPath(); g.moveTo(LEFT, y(v)); g.lineTo(width - RIGHT, y(v)); g.stroke(); g.fillText(neat(v), LEFT - 5, y(v)); }
     g.textAlign = "center"; g.textBaseline = "top";
     if (last && b > a) for (const [v, text] of timeTicks(a, b, dated, Math.max(2, width / 130))) g.fillText(text, Math.min(x(v), width - 34), c.height - 4);
-    g.save(); g.translate(11, c.height / 2); g.rotate(-Math.PI / 2); g.textBaseline = "middle"; g.fillStyle = "#1b1f24"; g.fillText(c.name.slice(0, 24), 0, 0); g.restore();
     if (c.dots) c.values.forEach((v, i) => { if (v !== null) { g.fillStyle = PALETTE[v % PALETTE.length]; g.fillRect(x(clock[i]) - 1.5, y(v) - 1.5, 3, 3); } });
     else {
       g.strokeStyle = c.color; g.lineWidth = 1.2; g.beginPath();
@@ -129,6 +128,9 @@
       c.values.forEach((v, i) => { if (v === null) pen = false; else if (pen) g.lineTo(x(clock[i]), y(v)); else { g.moveTo(x(clock[i]), y(v)); pen = true; } });
       g.stroke();
     }
+    g.font = "12px system-ui, sans-serif"; g.textAlign = "left"; g.textBaseline = "top";
+    g.fillStyle = "#ffffffcc"; g.fillRect(LEFT + 2, 0, g.measureText(c.name).width + 6, 15);
+    g.fillStyle = "#1b1f24"; g.fillText(c.name, LEFT + 5, 1);
     if (c.marks) n.code.forEach((code, i) => { if (ALARM[code] && c.values[i] !== null) mark(g, x(clock[i]), y(c.values[i]), code); });
   }
 

@@ -1,0 +1,118 @@
+"""Alarms passed on: at least once, and once after dropping repeats."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from watching import alarms, begun, samples, taken, until
+
+from icvi_jax.watch import notify
+from icvi_jax.watch.notify import Sender, Webhook, receivers
+from icvi_jax.watch.store import Store
+
+
+@pytest.fixture
+def receiver():
+    """A webhook that fails every other time: before it has read the alarm, or after."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            server.posts += 1
+            if server.posts % 4 == 1:
+                self.connection.close()  # nothing was taken
+                return
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            server.got.append((self.headers["Idempotency-Key"], json.loads(body)))
+            self.send_response(503 if server.posts % 4 == 3 else 200)  # taken, and said to have failed
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.posts, server.got = 0, []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, f"http://127.0.0.1:{server.server_port}/alarms"
+    server.shutdown()
+    server.server_close()
+
+
+def jumping(count=40):
+    """A feed with many alarms."""
+    return [(f"n{n}", t, v + 60 * (t >= 150)) for n in range(count) for _, t, v in samples(152, ["x"])]
+
+
+def test_a_webhook_that_fails_half_the_time_gets_every_alarm(receiver, monkeypatch, tmp_path):
+    server, url = receiver
+    monkeypatch.setattr(notify, "FIRST", 0.01)
+    hook = Webhook(url)
+    watch = begun(tmp_path, sinks=[hook.name])
+    watch.take(taken(jumping()))
+    expected = [alarm["id"] for alarm in map(json.loads, watch.out.getvalue().splitlines())]
+    assert len(expected) >= 40
+    sender = Sender(hook, lambda: [watch.store])
+    until(lambda: sender.sent >= 5, "the first alarms")
+    sender.close()
+    watch.close()
+    watch = begun(tmp_path, sinks=[hook.name])  # the others wait over a restart
+    sender = Sender(hook, lambda: [watch.store])
+    until(lambda: not watch.store.waiting(hook.name), "the others")
+    sender.close()
+    watch.close()
+    assert all(key == alarm["id"] for key, alarm in server.got)
+    assert list(dict.fromkeys(key for key, _ in server.got)) == expected and len(server.got) > len(expected)
+
+
+def test_a_receiver_that_is_away_does_not_hold_up_the_watch(monkeypatch):
+    monkeypatch.setattr(notify, "FIRST", 0.01)
+    hook = Webhook("http://127.0.0.1:9/")
+    watch = begun(sinks=[hook.name])
+    sender = Sender(hook, lambda: [watch.store])
+    watch.take(taken(samples()))
+    until(lambda: sender.failed >= 3, "attempts")
+    assert len(alarms(watch.out.getvalue())) == len(watch.store.waiting(hook.name)) == 2
+    sender.close()
+    assert watch.store.waiting(hook.name)
+
+
+def test_a_muted_node_is_not_passed_on(receiver):
+    server, url = receiver
+    server.posts = 1
+    hook, store = Webhook(url), Store(None, ["webhook 127.0.0.1"])
+    store.add(1, [(name, json.dumps({"id": name, "node": name})) for name in ("a", "b")])
+    sender = Sender(hook, lambda: [store], lambda: {"a"})
+    until(lambda: not store.waiting(hook.name), "the alarms")
+    sender.close()
+    assert [key for key, _ in server.got] == ["b"]
+
+
+def test_alarms_to_a_kafka_topic(require):
+    require("confluent_kafka")
+    from confluent_kafka import Consumer, Producer
+
+    cluster = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1})
+    broker = next(iter(cluster.list_topics("alarms", timeout=60).brokers.values()))
+    servers = f"{broker.host}:{broker.port}"
+    (topic,) = receivers((), None, (servers, "alarms"))
+    watch = begun(sinks=[topic.name])
+    watch.take(taken(samples()))
+    sender = Sender(topic, lambda: [watch.store])
+    until(lambda: not watch.store.waiting(topic.name), "the alarms")
+    sender.close()
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["alarms"])
+    found = []
+    until(lambda: found.extend(consumer.consume(10, 0.5)) or len(found) >= 2, "them back")
+    consumer.close()
+    assert [json.loads(m.value()) for m in found] == [json.loads(line) for line in watch.out.getvalue().splitlines()]
+    assert {m.key() for m in found} == {b"a"}
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "x", "http://"])
+def test_what_is_no_webhook_is_refused(url):
+    with pytest.raises(ValueError, match="expected http"):
+        Webhook(url)
