@@ -15,8 +15,14 @@ from icvi_jax.types import Alarm, Array, Namespace
 APART = 5
 """Samples between two alarms at least."""
 
-WHITE = 6, 1.235, 0.225
-"""Where the tails of features begin: what blocks of 15 samples of white noise give, as if seen 6 times."""
+WHITE = {
+    (False, False): (1.235, 0.225), (True, False): (1.257, 0.212),
+    (False, True): (1.300, 0.200), (True, True): (1.315, 0.196),
+}  # fmt: skip
+"""Where the tails of features begin, by `slower` and `spread`: level and spread of the maxima of white noise."""
+
+SEEN = 6
+"""Blocks of white noise that count as seen at the start."""
 
 
 class ChangeState(NamedTuple):
@@ -67,6 +73,9 @@ class Change(SampleMonitor):
     silent : rows at the start in which nothing is said.
     lag : rows by which "before" is late.
     indices : names of indices that are channels too.
+    slower : look at each feature with slower means too (λ .97 and .997): sees small steps and drifts.
+    spread : look at how much each feature scatters too: sees variances change, and some steps under noise with memory;
+        on streams with bursts it costs false alarms.
     fast, slow : forgetting of "now" and of "before".
     steady : forgetting of the variance.
     block : values in a block. The start of the features' tails suits 15.
@@ -90,6 +99,8 @@ class Change(SampleMonitor):
     silent: int = 200
     lag: int = static(20)
     indices: tuple[str, ...] = static(())
+    slower: bool = static(False)
+    spread: bool = static(False)
     fast: float = 0.9
     slow: float = 0.99
     steady: float = 0.999
@@ -131,7 +142,7 @@ class Change(SampleMonitor):
 
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState:
         none = xp.zeros(streams, dtype=xp.int32)
-        tails = tail.start((features, *streams), xp, dtype, *WHITE)
+        tails = tail.start((features, *streams), xp, dtype, SEEN, *WHITE[self.slower, self.spread])
         if self._q:
             others = tail.start((self._q, *streams), xp, dtype)
             tails = tail.Tail(*(xp.concat(pair, axis=0) for pair in zip(tails, others)))
@@ -140,7 +151,7 @@ class Change(SampleMonitor):
             since=none + APART,
             ready=none == 0,
             open=none,
-            contrast=contrast.start(self.lag, features, streams, xp, dtype),
+            contrast=contrast.start(1 + self.slower + self.spread, self.lag, features, streams, xp, dtype),
             tail=tails,
             armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
         )
@@ -150,9 +161,11 @@ class Change(SampleMonitor):
     ) -> tuple[ChangeState, Alarm]:
         xp, t, old = namespace(x), state.time, state.tail
         floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
-        fades = tuple(cast(value, x) for value in (self.fast, self.slow, self.steady))
+        fades = contrast.Fades(*(cast(value, x) for value in (self.fast, self.slow, self.steady)))
         none, row = xp.zeros_like(t), xp.any(there, axis=0)
-        now, y, known = contrast.take(state.contrast, x, there, t, fades, cast(self.mute, x))
+        now, y, known = contrast.take(
+            state.contrast, x, there, t, fades, cast(self.mute, x), self.slower, self.spread
+        )
         p, tested, armed = x.shape[0], known, state.armed
         if self._q:
             more, ok = _read(heard, row, x[0, ...])

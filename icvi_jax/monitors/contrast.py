@@ -7,11 +7,15 @@ and is `lag` samples late, so that the two do not overlap:
 .. math:: CH = \frac{(m_f − m_s)^2}{v\,(Q_f/W_f^2 + Q_s/W_s^2)},
    \qquad W = Σ λ^{n−j}, \quad Q = Σ λ^{2(n−j)}, \quad m = Σ λ^{n−j} x_j / W,
 
-with v the variance of a sample about the mean before it.
+with v the variance of a sample about the mean before it. That is one *view*. There may be more of the same feature: a
+slower pair of means, which sees small steps and drifts, and a view of the distances |x − m_s| instead of x, which sees
+that a feature scatters more. The contrast of a feature is the largest over its views: one number, however many there
+are, so that one threshold is learned and nothing has to be shared out.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, larger, namespace, smaller
@@ -33,6 +37,12 @@ WEIGHTY = 5.0
 SLOWEST = 0.002
 """The share of repeated values is a mean over about 500 samples."""
 
+SLOWER = 0.97, 0.997
+"""λ_f and λ_s of the slower view, and of the view of distances."""
+
+FAR = 4.0
+"""A distance counts as at most so many spreads."""
+
 
 class Mean(NamedTuple):
     """A fading mean m with its weight W and the sum of squared weights Q, each (p, *streams)."""
@@ -42,41 +52,56 @@ class Mean(NamedTuple):
     mean: Array
 
 
+class View(NamedTuple):
+    """Two means, and the variance v of a value about the earlier one with the number of values it was learned from."""
+
+    now: Mean
+    before: Mean
+    variance: Array
+    learned: Array
+
+
 class ContrastState(NamedTuple):
     """What is known of each feature.
 
     Attributes
     ----------
-    now, before : the two means.
+    views : the feature itself; where asked for, the slower view and that of distances.
     age : (p, *streams), rows since the feature's regime began.
-    variance, learned : (p, *streams), v, and how many samples it was learned from.
     last, repeats, constant : (p, *streams), the last value (NaN: none yet), the share of values that repeat the one
         before, and whether all were the same so far.
     ring : (lag, p, *streams), the last rows, the oldest first; NaN in holes.
     """
 
-    now: Mean
-    before: Mean
+    views: tuple[View, ...]
     age: Array
-    variance: Array
-    learned: Array
     last: Array
     repeats: Array
     constant: Array
     ring: Array
 
 
-def start(lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ContrastState:
+class Fades(NamedTuple):
+    """Forgetting of now, of before and of the variance."""
+
+    fast: Array
+    slow: Array
+    steady: Array
+
+
+def start(
+    views: int, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object
+) -> ContrastState:
     """The state before any sample."""
     zero = xp.zeros((features, *streams), dtype=dtype)
     none = xp.zeros((features, *streams), dtype=xp.int32)
     mean = Mean(zero, zero, zero)
     ring = xp.zeros((lag, features, *streams), dtype=dtype)
-    return ContrastState(mean, mean, none, zero, none, zero + xp.nan, zero, none == 0, ring)
+    return ContrastState((View(mean, mean, zero, none),) * views, none, zero + xp.nan, zero, none == 0, ring)
 
 
 def take(
-    state: ContrastState, x: Array, there: Array, time: Array, fades: tuple[Array, Array, Array], mute: Array
+    state: ContrastState, x: Array, there: Array, time: Array, fades: Fades, mute: Array, slower: bool, spread: bool
 ) -> tuple[ContrastState, Array, Array]:
     """Take in a row.
 
@@ -84,8 +109,9 @@ def take(
     ----------
     x, there : (p, *streams), the values, and False in holes; a row without any value changes nothing.
     time : (*streams), integer: rows before this one.
-    fades : λ_f, λ_s and λ_v, which the variance forgets with.
+    fades : of the first view.
     mute : a feature of which a larger share of values are repeats has no contrast.
+    slower, spread : which other views there are.
 
     Returns
     -------
@@ -94,7 +120,6 @@ def take(
     known : (p, *streams), whether it has one.
     """
     xp = namespace(x)
-    fast, slow, long = fades
     lag, row = state.ring.shape[0], xp.any(there, axis=0)
 
     # A counter that rarely moves says nothing by not moving; a feature that never moved begins when it does.
@@ -105,44 +130,61 @@ def take(
     wakes = row & state.constant & (time >= lag)
     constant = state.constant & (same | ~there | xp.isnan(state.last))
     age = xp.where(wakes, xp.zeros_like(state.age), state.age)
-    now, before = _blank(state.now, wakes), _blank(state.before, wakes)
 
-    now, _ = _follow(now, x, there, fast)
     z = state.ring[0, ...]
     late = there & (age >= lag) & ~xp.isnan(z)
-    before, e = _follow(before, xp.where(late, z, xp.zeros_like(z)), late, slow)
-    listens = late & (before.weight > WEIGHTY)
-    learned, v = advance(state.learned, listens), state.variance
-    error = xp.where(learned <= FREE, e * e, smaller(e * e, OUTLYING * v))
-    v = xp.where(listens, v + larger(1 / (xp.astype(learned, x.dtype) + 1), 1 - long) * (error - v), v)
+    z = xp.where(late, z, xp.zeros_like(z))
+    old = [_blank(view, wakes) for view in state.views]
+    slow = Fades(*(xp.full_like(x, fade) for fade in SLOWER), fades.steady)
+    views = [_look(old[0], x, z, there, late, fades)]
+    if slower:
+        views.append(_look(old[1], x, z, there, late, slow))
+    if spread:
+        first = views[0]
+        scale = xp.sqrt(xp.where(first.variance > 0, first.variance, xp.ones_like(x)))
+        far, ago = (smaller(xp.abs(a - first.before.mean) / scale, xp.full_like(x, FAR)) for a in (x, z))
+        sure = (first.before.weight > WEIGHTY) & (first.variance > 0)
+        views.append(_look(old[-1], far, ago, there & sure, late & sure, slow))
 
-    known = there & (age >= lag + SETTLED) & (learned >= SURE) & (v > 0) & ~(repeats > mute) & (before.weight > 0)
-    one = xp.ones_like(v)
-    share = _share(now, known) + _share(before, known)
-    contrast = (now.mean - before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, share, one))
-    y = xp.where(known, xp.sqrt(xp.sqrt(contrast)), xp.zeros_like(v))
+    able = there & (age >= lag + SETTLED) & ~(repeats > mute)
+    y, known = zip(*(_contrast(view, able) for view in views))
     new = ContrastState(
-        now,
-        before,
+        tuple(views),
         advance(age, row),
-        v,
-        learned,
         xp.where(there, x, state.last),
         repeats,
         constant,
         _pushed(state.ring, xp.where(there, x, xp.full_like(x, xp.nan)), row),
     )
-    return new, y, known
+    return new, reduce(larger, y), reduce(lambda a, b: a | b, known)
 
 
 def begin(state: ContrastState, where: Array) -> ContrastState:
     """The state where a new regime has begun with the row just taken in: variances and the ring are kept."""
-    xp = namespace(state.age)
-    return state._replace(
-        now=_blank(state.now, where),
-        before=_blank(state.before, where),
-        age=xp.where(where, xp.ones_like(state.age), state.age),
-    )
+    age = namespace(state.age).where(where, namespace(state.age).ones_like(state.age), state.age)
+    return state._replace(views=tuple(_blank(view, where) for view in state.views), age=age)
+
+
+def _look(view: View, x: Array, z: Array, there: Array, late: Array, fades: Fades) -> View:
+    """The view after the value x, and after z for the mean before, where they are."""
+    xp = namespace(x)
+    now, _ = _follow(view.now, x, there, fades.fast)
+    before, e = _follow(view.before, z, late, fades.slow)
+    listens = late & (before.weight > WEIGHTY)
+    learned, v = advance(view.learned, listens), view.variance
+    error = xp.where(learned <= FREE, e * e, smaller(e * e, OUTLYING * v))
+    gain = larger(1 / (xp.astype(learned, x.dtype) + 1), 1 - fades.steady)
+    return View(now, before, xp.where(listens, v + gain * (error - v), v), learned)
+
+
+def _contrast(view: View, able: Array) -> tuple[Array, Array]:
+    """The fourth root of CH, 0 where there is none, and where there is one."""
+    xp = namespace(view.variance)
+    v, one = view.variance, xp.ones_like(view.variance)
+    known = able & (view.learned >= SURE) & (v > 0) & (view.before.weight > 0)
+    share = _share(view.now, known) + _share(view.before, known)
+    contrast = (view.now.mean - view.before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, share, one))
+    return xp.where(known, xp.sqrt(xp.sqrt(contrast)), xp.zeros_like(v)), known
 
 
 def _follow(mean: Mean, x: Array, where: Array, fade: Array) -> tuple[Mean, Array]:
@@ -160,10 +202,11 @@ def _share(mean: Mean, where: Array) -> Array:
     return mean.squares / xp.where(where, mean.weight * mean.weight, xp.ones_like(mean.weight))
 
 
-def _blank(mean: Mean, where: Array) -> Mean:
-    """The mean of nothing yet."""
-    xp = namespace(mean.weight)
-    return Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean))
+def _blank(view: View, where: Array) -> View:
+    """The view with means of nothing yet; its variance is kept."""
+    xp = namespace(view.variance)
+    now, before = (Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean)) for mean in (view.now, view.before))
+    return view._replace(now=now, before=before)
 
 
 def _pushed(ring: Array, row: Array, where: Array) -> Array:
