@@ -106,26 +106,34 @@ def bootstrap(
 def clock(trials: Sequence[Trial]) -> list[int]:
     """The samples at which a clock that sees no data should strike, by trials whose changes it was told.
 
-    It takes the sample that lies in most windows, leaves those windows out, and goes on while it still hits at least
-    half of the trials.
+    It takes the earliest sample that hits a change of most trials, leaves those changes out, and goes on while it still
+    hits at least half of the trials.
 
     Examples
     --------
-    >>> clock([Trial.of("a", 900, [400], 60), Trial.of("b", 900, [410], 60)])
-    [410]
+    >>> clock([Trial.of("a", 900, [400, 450], 60), Trial.of("b", 900, [410, 460], 60)])
+    [410, 460]
     """
     left = [list(t.windows) for t in trials]
     strikes: list[int] = []
     while True:
         votes = np.zeros(max(t.samples for t in trials), int)
         for windows in left:
+            hit = np.zeros(len(votes), int)
             for first, last in windows:
-                votes[first : last + 1] += 1
+                hit[first : last + 1] = 1
+            votes += hit
+        for s in strikes:  # a strike too close to another would count as the same
+            gap = max(t.merge for t in trials)
+            votes[max(0, s - gap) : s + gap + 1] = 0
         best = int(np.argmax(votes))
         if votes[best] < max(1, len(trials) / 2):
             return sorted(strikes)
         strikes.append(best)
-        left = [[w for w in windows if not w[0] <= best <= w[1]] for windows in left]
+        for windows in left:
+            hit_window = next((w for w in windows if w[0] <= best <= w[1]), None)
+            if hit_window is not None:
+                windows.remove(hit_window)
 
 
 def strike(strikes: Sequence[int], trials: Sequence[Trial]) -> list[list[int]]:
