@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from numpy import ndarray
 
 from icvi_jax import checkpoint
 from icvi_jax.drive import inputs
@@ -74,7 +75,7 @@ class Live:
         self._keep = inputs.wanted("Live", keep)
         self._names = all_names((), streams)
         self._shape = len(self._names), features
-        self._positions = np.zeros(len(self._names), np.int64)
+        self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all since
         self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
         self._writer, self._saving = ThreadPoolExecutor(1, "icvi checkpoint"), None
         self._capacity = room_for(max(len(self._names), capacity or 0))
@@ -89,6 +90,8 @@ class Live:
     @property
     def positions(self) -> np.ndarray:
         """How far each stream has come: samples offered, or the offset last given with it."""
+        if self._since:
+            self._positions, self._since = self._positions + self._since, 0
         return self._positions.copy()
 
     @property
@@ -119,10 +122,12 @@ class Live:
         -------
         The reading, in NumPy arrays that lead with (N,).
         """
-        if offsets is None and type(x) is np.ndarray and x.shape == self._shape and x.dtype in self._engine.quick:
-            reading = self._engine.quick[x.dtype](x)  # nothing to check, nothing to look up
-            self._positions += 1
-            return reading
+        if offsets is None and type(x) is ndarray and x.shape == self._shape:
+            quick = self._engine.quick.get(x.dtype)
+            if quick is not None:  # nothing to check, nothing to look up
+                reading = quick(x)
+                self._since += 1
+                return reading
         x = self._samples("tick", x)
         n = len(self._names)
         if x.shape != (n, self._features):
@@ -170,7 +175,7 @@ class Live:
 
     def save(self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3) -> os.PathLike:
         """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
-        return checkpoint.save(path, self.pipe, self.state, self._positions, self._names, extra, keep, self.capacity)
+        return checkpoint.save(path, self.pipe, self.state, self.positions, self._names, extra, keep, self.capacity)
 
     def save_beside(
         self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3
@@ -211,13 +216,14 @@ class Live:
 
     def _after(self, ticks, offsets):
         if offsets is None:
-            return self._positions + ticks
+            return self.positions + ticks
         offsets = np.asarray(offsets)
         if offsets.shape != self._positions.shape or offsets.dtype.kind not in "iu":
             raise ValueError(f"Live(offsets=…): needs one whole number a stream, ({len(self._names)},)")
-        back = np.flatnonzero(offsets < self._positions)
+        now = self.positions
+        back = np.flatnonzero(offsets < now)
         if len(back):
-            name, here, there = self._names[back[0]], self._positions[back[0]], offsets[back[0]]
+            name, here, there = self._names[back[0]], now[back[0]], offsets[back[0]]
             raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
         return offsets.astype(np.int64)
 
@@ -238,5 +244,5 @@ class Live:
 
         self._capacity = max(self._capacity, room_for(len(names)))
         self._engine.place(jax.tree.map(moved, self.state, new), self._capacity)
-        self._positions = np.where(rows < 0, 0, np.append(self._positions, 0)[rows])
+        self._positions = np.where(rows < 0, 0, np.append(self.positions, 0)[rows])
         self._names, self._shape = names, (len(names), self._features)
