@@ -4,7 +4,7 @@
 
 All parts unless named. NumPy in, NumPy out, compilation not counted; k-means, XB and DB, forgetting 0.9, float32, with
 missing data, anchor and exact warm-up. The C programs do less: no missing data, no anchor. Rivals take turns and the
-best of the turns counts, so that a busy machine slows all of them. `forms.py` says why the engine is as it is.
+best of the turns counts, so that a busy machine slows all of them. `ICVI_BACKEND=xla` measures the fallback.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
+import warnings
 
-import jax
 import numpy as np
 import rivals
-from jax.sharding import Mesh
 
 import icvi_jax as icvi
 
 KEEP = ("values", "label")
 TARGETS = [  # N, T, k, p, and how many times the scalar and the SIMD C it shall be
-    (1024, 500, 10, 2, 1.8, 0.18),
-    (8192, 500, 10, 2, 1.8, 0.18),
-    (65536, 200, 10, 2, 0, 0.18),
-    (4096, 500, 4, 2, 1.3, 0),
-    (1024, 500, 3, 8, 0.7, 0),
+    (1024, 1000, 10, 2, 3, 0.5),
+    (8192, 200, 10, 2, 3, 0.5),
+    (4096, 300, 4, 2, 2.5, 0.4),
+    (1024, 1000, 3, 8, 1.2, 0),
+    (1024, 300, 32, 2, 2, 0),
+    (1024, 500, 4, 16, 0, 0),
 ]
+SAMPLES = 2**20  # stream-samples of a call in the comparison of N with N and of T with T
 
 
 def pipeline(k, clusterer=None):
@@ -74,54 +74,67 @@ def row(label, found, *wanted):
 
 
 def targets(repeats):
+    """Beside C, river and cvi, with what it shall be."""
     table = []
     for N, T, k, p, scalar, simd in TARGETS:
         X = rivals.blobs(N, T, k, p)
-        calls = {"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}
+        found = rates({"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}, N * T, repeats)
         if (N, k) == (8192, 10):
             few = X[0, :300]
             peers = best({"river": rivals.river(few, k), "cvi": rivals.cvi(few, k)}, 2)
-        found = rates(calls, N * T, repeats)
-        if (N, k) == (8192, 10):
             found |= {name: len(few) / seconds / 1e6 for name, seconds in peers.items()}
-        wanted = [("scalar", scalar), ("simd", simd), ("river", 300), ("cvi", 2000)]
-        table.append(row(f"N={N} k={k} p={p}", found, *wanted))
-        if N > 8192:  # the same samples a stream, and nothing else in between that would take the memory of readings
-            pair = best({"ours": calls["ours"], "N=8192": fleet(pipeline(k), X[:8192])}, repeats)
-            found = {name: streams * T / pair[name] / 1e6 for name, streams in (("ours", N), ("N=8192", 8192))}
-            table.append(row(f"{N} streams beside 8192", found, ("N=8192", 0.87)))
-    X = rivals.blobs(1, 100_000, 10, 2)
-    calls = {"ours": lambda: jax.block_until_ready(icvi.run(pipeline(10), X[0], keep=KEEP)), **rivals.c_programs(X, 10)}
+        table.append(row(f"N={N} k={k} p={p}", found, ("scalar", scalar), ("simd", simd)))
+    X = rivals.blobs(1, 200_000, 10, 2)
+    calls = {"ours": lambda: icvi.run(pipeline(10), X[0], keep=KEEP), **rivals.c_programs(X, 10)}
     found = rates(calls, X.shape[1], repeats)
     found["river"] = 300 / best({"river": rivals.river(X[0, :300], 10)}, 2)["river"] / 1e6
-    table.append(row("one stream, run, k=10", found, ("scalar", 0.1), ("river", 5)))
+    table.append(row("one stream, run, k=10", found, ("scalar", 0.8)))
     X = rivals.blobs(1024, 500, 8, 2)
     calls = {"ours": fleet(pipeline(8, icvi.OnlineEllipsoidal(capacity=8)), X), **rivals.c_programs(X, 8)}
-    table.append(row("OEC, capacity 8, N=1024", rates(calls, X.shape[0] * X.shape[1], repeats), ("scalar", 0.1)))
+    table.append(row("OEC of 8 by k-means in C", rates(calls, X.shape[0] * X.shape[1], repeats), ("scalar", 1)))
+    X = rivals.blobs(1024, 200, 10, 2)
+    calls = {"ours": fleet(everything(10), X), "xb and db": fleet(pipeline(10), X)}
+    table.append(row("all indices of 0.1.0", rates(calls, X.shape[0] * X.shape[1], repeats), ("xb and db", 0.2)))
     return table
 
 
+def everything(k):
+    """All 21 indices of 0.1.0."""
+    later = ("conn", "osil")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        indices = tuple(e.index() for e in icvi.indices.catalogue() if e.index().name not in later)
+        panel = icvi.Panel(indices=indices, forgetting=rivals.FORGETTING)
+        return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=k), panel=panel)
+
+
 def scaling(repeats):
-    """Throughput against N, then T, k and p; all devices and one."""
-    one = Mesh(np.array(jax.devices()[:1]), ("streams",))
+    """Throughput against N and T, a million stream-samples a call, then against k and p."""
     table = []
-    for N in (1, 64, 1024, 8192, 65536):
-        T = {1: 50_000, 64: 5000, 1024: 500, 8192: 200, 65536: 50}[N]
+    for name, sizes, least in (("N", (64, 1024, 8192, 65536), 0.75), ("T", (50, 500, 5000), 0.7)):
+        calls, samples = {}, {}
+        for size in sizes:
+            N, T = (size, max(16, SAMPLES // size)) if name == "N" else (-(-SAMPLES // size), size)
+            calls[f"{name}={size}"] = fleet(pipeline(10), rivals.blobs(N, T, 10, 2))
+            samples[f"{name}={size}"] = N * T
+        found = {case: samples[case] / seconds / 1e6 for case, seconds in best(calls, repeats).items()}
+        spread = min(found.values()) / max(found.values())
+        verdict = "ok" if spread >= least else "BELOW"
+        cases = "  ".join(f"{case} {rate:.1f}" for case, rate in found.items())
+        print(f"Ms/s by {name}: {cases}   slowest {spread:.2f} of the fastest ({least})   {verdict}", flush=True)
+        table.append({"case": f"by {name}", "rates": found, "ratios": {"slowest of fastest": spread}})
+    for N in (1, 64, 1024, 8192):
+        T = {1: 50_000, 64: 5000, 1024: 500, 8192: 200}[N]
         X = rivals.blobs(N, T, 10, 2)
         calls = {"ours": fleet(pipeline(10), X), **rivals.c_programs(X, 10)}
-        calls["one device"] = fleet(pipeline(10), X, mesh=one)
-        if N <= 8192:
-            calls["vmap"] = rivals.vmapped(pipeline(10), X[:1024, :200])
+        calls["vmap"] = rivals.vmapped(pipeline(10), X[:1024, :200])
         found = rates(calls, N * T, repeats)
-        if "vmap" in found:
-            found["vmap"] *= min(N, 1024) * min(T, 200) / (N * T)
+        found["vmap"] *= min(N, 1024) * min(T, 200) / (N * T)
         table.append(row(f"N={N} T={T}", found))
-    cases = [(1024, T, 10, 2) for T in (50, 1000, 5000)]
-    cases += [(1024, 200, k, 2) for k in (2, 5, 16, 32)] + [(1024, 200, 4, p) for p in (1, 4, 16)]
-    for N, T, k, p in cases:
-        X = rivals.blobs(N, T, k, p)
-        found = rates({"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}, N * T, repeats)
-        table.append(row(f"N={N} T={T} k={k} p={p}", found))
+    for k, p in [(2, 2), (5, 2), (16, 2), (4, 1), (4, 4)]:
+        X = rivals.blobs(1024, 500, k, p)
+        found = rates({"ours": fleet(pipeline(k), X), **rivals.c_programs(X, k)}, X.shape[0] * X.shape[1], repeats)
+        table.append(row(f"N=1024 T=500 k={k} p={p}", found))
     return table
 
 
@@ -144,7 +157,6 @@ def memory(repeats):
     """Peak memory of 65,536 streams beyond input and output, in MB."""
     code = """if True:
         import json, fleet, rivals, icvi_jax as icvi
-        icvi.use_all_cores()
         icvi.run_fleet(fleet.pipeline(10), rivals.blobs(64, 20, 10, 2), keep=fleet.KEEP)
         X = rivals.blobs(65536, 200, 10, 2)
         before = fleet.held("VmRSS")
@@ -158,22 +170,28 @@ def memory(repeats):
     return found
 
 
+STARTS = {  # what, and the seconds that its first call may take
+    "k-means, k=10 p=2": ("fleet.pipeline(10)", 10, 2, 1.5),
+    "all indices of 0.1.0, k=10 p=2": ("fleet.everything(10)", 10, 2, 6),
+    "OEC of 16, p=8": ("fleet.pipeline(0, icvi.OnlineEllipsoidal(capacity=16))", 8, 8, 3),
+    "OEC of 8, p=30": ("fleet.pipeline(0, icvi.OnlineEllipsoidal(capacity=8))", 8, 30, 10),
+    "k-means, k=64 p=16": ("fleet.pipeline(64)", 64, 16, 10),
+}
+
+
 def start(repeats):
-    """Seconds of the first call in a new process, without and with JAX's persistent cache; and of a large k and p."""
-    code = """if True:
-        import json, time, fleet, rivals, icvi_jax as icvi
-        icvi.use_all_cores()
-        X = rivals.blobs({N}, 100, {k}, {p})
-        start = time.perf_counter()
-        icvi.run_fleet(fleet.pipeline({k}), X, keep=fleet.KEEP)
-        print(json.dumps(time.perf_counter() - start))
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        small = code.format(N=1024, k=10, p=2)
-        found = {"first call": child(small, **cache), "second process, cached": child(small, **cache)}
-    found["first call, k=64 p=16"] = child(code.format(N=256, k=64, p=16))
-    print("seconds:", {name: round(value, 2) for name, value in found.items()}, flush=True)
+    """Seconds of the first call in a new process; imports are not counted."""
+    found = {}
+    for what, (pipe, k, p, most) in STARTS.items():
+        code = f"""if True:
+            import json, time, fleet, rivals, icvi_jax as icvi
+            pipe, X = {pipe}, rivals.blobs(64, 200, {k}, {p})
+            start = time.perf_counter()
+            icvi.run_fleet(pipe, X, keep=fleet.KEEP)
+            print(json.dumps(time.perf_counter() - start))
+        """
+        found[what] = child(code)
+        print(f"first call, {what}: {found[what]:.2f} s (at most {most})   {'ok' if found[what] <= most else 'ABOVE'}")
     return found
 
 
@@ -206,7 +224,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--plot")
     chosen = parser.parse_args()
-    print(f"devices: {icvi.use_all_cores()}")
+    print(f"cores: {icvi.use_all_cores()}, engine: {os.environ.get('ICVI_BACKEND', 'llvm')}")
     found = {name: parts[name](chosen.repeats) for name in chosen.parts or parts}
     found["peak MB"] = held("VmHWM")
     if chosen.json:

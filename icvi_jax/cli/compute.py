@@ -41,9 +41,8 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
     size = min(max(LEAST, -(-steps // PIECES)), max(1, MOST_CELLS // (nodes * slots * features)))
     size = max(size, pipe.clusterer.least(features))
     pieces = -(-steps // size)
-    origin = _origin(x)
-    padded = np.full((nodes, pieces * size, features), np.nan, np.float32)
-    padded[:, :steps] = x - origin
+    padded = np.full((nodes, pieces * size, features), np.nan)
+    padded[:, :steps] = x
     state, parts, snapshots, centers = None, [], [], []
     for piece in with_bar(range(pieces), "validating"):
         block = padded[:, piece * size : (piece + 1) * size]
@@ -55,20 +54,10 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
             done = icvi.run_fleet(pipe, block, state=state, keep=keep)
             readings = done.readings
         state = done.state
-        centers.append(np.asarray(readings.centers[:, -1]) + origin)
+        centers.append(np.asarray(readings.centers[:, -1]))
         snapshots.append(min((piece + 1) * size, steps) - 1)
         parts.append(readings._replace(centers=None))
     return _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
-
-
-def _origin(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first reading of each node and feature, (N, 1, p).
-
-    Everything is computed in float32 about it: all indices are translation invariant, and at an offset of 1e6 float32
-    would lose what matters.
-    """
-    first = np.argmax(np.isfinite(x), axis=1)[:, None]
-    return np.nan_to_num(np.take_along_axis(x, first, axis=1))
 
 
 def _lead(reading: icvi.Reading) -> icvi.Reading:

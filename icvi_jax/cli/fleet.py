@@ -12,7 +12,6 @@ from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import ONE_CLUSTER, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.drive.devices import use_all_cores
 from icvi_jax.report.result import Result, distress_score, worst_first
 from icvi_jax.tables import Fleet, TableError, read_fleet
 
@@ -22,10 +21,6 @@ SHOWN = 10
 def fleet_command(source: str, node: str, data: Data, model: Model, output: Output) -> int:
     """Read, compute on all cores, rank, write."""
     check_output(output)
-    try:
-        use_all_cores()
-    except RuntimeError:
-        pass  # called from a program that has used JAX before: its devices are its own business
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_scales(model, fleet.features, spreads)))
