@@ -46,4 +46,4 @@ from icvi_jax.surgery import combine, merge, read, remove
 from icvi_jax.types import Alarm, Event, Prototypes, Reading
 from icvi_jax.validation import batch, validate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,11 +1,11 @@
-"""The README says what the catalogue says."""
+"""The documentation says what the catalogue says."""
 
 import math
 from pathlib import Path
 
 import icvi_jax as icvi
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "indices.md"
 
 
 def rows():
@@ -16,5 +16,5 @@ def rows():
 
 
 def test_the_table_of_indices_is_the_catalogue():
-    table = README.read_text().split("<!-- catalogue -->")[1].split("<!-- /catalogue -->")[0].strip().splitlines()
+    table = PAGE.read_text().split("<!-- catalogue -->")[1].split("<!-- /catalogue -->")[0].strip().splitlines()
     assert table[2:] == list(rows()), "paste this:\n" + "\n".join(rows())
