@@ -39,7 +39,7 @@ def step(pipe, state, z):
 
 def native(kind, k, p, X):
     clusterer = icvi.OnlineEllipsoidal(capacity=k) if kind == "oec" else icvi.SequentialKMeans(k=k, warmup="paper")
-    every = tuple(entry.index() for entry in icvi.indices.catalogue())
+    every = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
     indices = every if kind == "21" else (icvi.XieBeni(), icvi.DaviesBouldin())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

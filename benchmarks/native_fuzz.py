@@ -31,7 +31,7 @@ def step(pipe, state, z):
 
 def structure(rng):
     """A pipeline's kind: what is compiled."""
-    catalogue = [entry.index for entry in icvi.indices.catalogue()]
+    catalogue = [entry.index for entry in icvi.indices.catalogue() if not entry.grouped]
     indices = [icvi.XieBeni] + [catalogue[i] for i in rng.choice(len(catalogue), 3, replace=False)]
     p = int(rng.integers(1, 5))
     clusterer = [

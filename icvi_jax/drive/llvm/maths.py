@@ -21,8 +21,10 @@ import numpy as np
 from icvi_jax.drive.llvm.values import Maker, Value
 
 F32, F64 = np.dtype("f4"), np.dtype("f8")
-EXP_TERMS = {4: 7, 8: 13}
-LOG_TERMS = {4: 5, 8: 11}
+EXP_TERMS = {24: 7, 32: 8, 53: 13}
+LOG_TERMS = {24: 5, 32: 6, 53: 11}
+"""Terms of the series, by the digits that the result is to have."""
+
 LN2 = Fraction(921350637599661305226344307672478454, 2**120)
 """ln 2 to 36 digits, as the fraction that its parts below are cut from."""
 
@@ -60,7 +62,7 @@ def scaled(m: Maker, a: Value, n: Value) -> Value:
 
 def exp_series(m: Maker, r: Value, error: Value) -> Value:
     """e^r − 1 for small r + error."""
-    terms = EXP_TERMS[m.dtype.itemsize]
+    terms = EXP_TERMS[m.digits]
     rest = horner(m, r, [1 / math.factorial(i) for i in range(2, terms + 1)])
     return r + m.fma(r * r, rest, error)
 
@@ -117,7 +119,7 @@ def log_of(m: Maker, e: Value, f: Value, more: Value | None = None) -> Value:
     s = f / (f + m.number(2))
     z = s * s
     half = m.number(0.5) * f * f
-    terms = LOG_TERMS[m.dtype.itemsize]
+    terms = LOG_TERMS[m.digits]
     R = z * horner(m, z, [2 / (2 * i + 3) for i in range(terms)])
     small = m.fma(s, half + R, e * m.number(low))
     if more is not None:

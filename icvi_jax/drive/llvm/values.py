@@ -79,10 +79,11 @@ class Value:
 
 
 class Maker:
-    """Writes one function of reals of one type."""
+    """Writes one function of reals of one type; `digits` are those that matter, all that the type has by default."""
 
-    def __init__(self, code: Code, dtype: np.dtype, fused: bool) -> None:
+    def __init__(self, code: Code, dtype: np.dtype, fused: bool, digits: int | None = None) -> None:
         self.code, self.dtype, self.fused = code, dtype, fused
+        self.digits = digits or np.finfo(dtype).nmant + 1
         self.integers = np.dtype(f"i{dtype.itemsize}")
 
     def do(self, name: str, dtype: np.dtype, *ins: Value) -> Value:
@@ -166,8 +167,8 @@ class Maker:
         return (n + self.whole(bias)).lifted(digits).reals()
 
     def wider(self) -> Maker:
-        """The maker of double precision in the same function."""
-        return Maker(self.code, np.dtype("f8"), self.fused)
+        """The maker of double precision in the same function, for results that will be rounded to single."""
+        return Maker(self.code, np.dtype("f8"), self.fused, 32)
 
     def widened(self, x: Value) -> Value:
         """x in double precision."""
