@@ -35,7 +35,7 @@ LONG = 10_000
 LARGE = 20_000
 """Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
 
-INLINE = 200
+INLINE = 40
 """Up to so many calls of exp, log and the like are written out where they are."""
 
 
