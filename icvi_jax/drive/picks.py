@@ -1,4 +1,4 @@
-"""Rules of primitives that pick elements by an index: known before the program runs, or each lane its own."""
+"""Rules of primitives that pick or place elements by an index: known before the program runs, or each lane its own."""
 
 from __future__ import annotations
 
@@ -132,6 +132,20 @@ def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return graph.fold("add", product, range(rank - len(left), rank))
 
 
+def pad(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    """An array with more around its elements and between them."""
+    a, fill = ins
+    config = eqn.params["padding_config"][: a.items.ndim]
+    if a.lanes and any(any(c) for c in eqn.params["padding_config"][a.items.ndim :]):
+        raise Unsupported("pad", "of streams")
+    full = [max(0, low + high + n + max(n - 1, 0) * inner) for n, (low, high, inner) in zip(a.items.shape, config)]
+    out = np.broadcast_to(fill.items, full).copy()
+    spots = [low + np.arange(n) * (inner + 1) for n, (low, _, inner) in zip(a.items.shape, config)]
+    inside = [(s >= 0) & (s < size) for s, size in zip(spots, full)]
+    out[np.ix_(*(s[ok] for s, ok in zip(spots, inside)))] = a.items[np.ix_(*inside)]
+    return Array(out, a.dtype, a.lanes)
+
+
 PICKS = {
     "gather": gather,
     "dynamic_slice": dynamic_slice,
@@ -139,4 +153,5 @@ PICKS = {
     "argmax": extreme,
     "argmin": extreme,
     "dot_general": dot_general,
+    "pad": pad,
 }

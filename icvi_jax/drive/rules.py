@@ -195,19 +195,6 @@ def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return graph.constant(np.broadcast_to(row, lead).astype(_dtype(eqn)), _wide(shape))
 
 
-def _pad(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    a, fill = ins
-    config = eqn.params["padding_config"][: a.items.ndim]
-    if a.lanes and any(any(c) for c in eqn.params["padding_config"][a.items.ndim :]):
-        raise Unsupported("pad", "of streams")
-    full = [max(0, low + high + n + max(n - 1, 0) * inner) for n, (low, high, inner) in zip(a.items.shape, config)]
-    out = np.broadcast_to(fill.items, full).copy()
-    spots = [low + np.arange(n) * (inner + 1) for n, (low, _, inner) in zip(a.items.shape, config)]
-    inside = [(s >= 0) & (s < size) for s, size in zip(spots, full)]
-    out[np.ix_(*(s[ok] for s, ok in zip(spots, inside)))] = a.items[np.ix_(*inside)]
-    return Array(out, a.dtype, a.lanes)
-
-
 def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     axes = tuple(eqn.params["axes"])
     _within(eqn, ins[0], axes)
@@ -246,7 +233,6 @@ RULES |= PICKS | {
     "concatenate": lambda graph, eqn, ins: _joined("concatenate", ins, eqn.params["dimension"]),
     "stack": lambda graph, eqn, ins: _joined("stack", ins, eqn.params["axis"]),
     "iota": _iota,
-    "pad": _pad,
     "copy": lambda graph, eqn, ins: ins[0],
     "copy_p": lambda graph, eqn, ins: ins[0],
     "stop_gradient": lambda graph, eqn, ins: ins[0],
