@@ -245,6 +245,17 @@ class TestEngines:
         monkeypatch.delenv("ICVI_BACKEND")
         assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
 
+    def test_kernels_in_slow_motion(self, monkeypatch):
+        panel, X = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9), recording()[4:8, :12]
+        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=panel)
+        want = icvi.run_fleet(pipe, X).readings
+        monkeypatch.setenv("ICVI_BACKEND", "pallas-interpret")
+        got = icvi.run_fleet(pipe, X).readings
+        assert isinstance(got.label, np.ndarray)
+        same(got, want)
+        with pytest.raises(ValueError, match="only `scan`, `run` and `run_fleet`"):
+            icvi.Live(pipe, 2, 3)
+
     def test_all_indices_have_a_native_form(self, monkeypatch):
         monkeypatch.setenv("ICVI_BACKEND", "llvm")
         with warnings.catch_warnings():

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from icvi_jax.drive import inputs
 from icvi_jax.drive.devices import streams_mesh
 from icvi_jax.drive.engine import Engine
+from icvi_jax.drive.platforms import forced
 from icvi_jax.drive.run import Run, elsewhere, started
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -81,7 +82,7 @@ def run_fleet(
         inputs.fits("run_fleet", pipe, given.x, state, "N, T, p", chunks)
         N, T, _ = given.x.shape
         gaps = inputs.gaps("run_fleet", gaps, (T,), (N, T))
-        if not given.host or inputs.traced(pipe, state, gaps):
+        if not given.host or inputs.traced(pipe, state, gaps) or forced() == "pallas-interpret":
             if chunks:
                 raise ValueError("run_fleet: chunks are memory of this process, not traced or on another device")
             return _elsewhere(pipe, given, state, gaps, keep, every)
@@ -98,11 +99,10 @@ def run_fleet(
 
 
 def _elsewhere(pipe, given, state, gaps, keep, every) -> Run:
-    xp = namespace(given.x)
-    X = xp.permute_dims(given.x, (1, 2, 0))
+    X = namespace(given.x).permute_dims(given.x, (1, 2, 0))
     gaps = gaps if gaps is None or gaps.ndim == 1 else gaps.T
     state, readings = elsewhere(pipe, given, state, X, gaps, keep, every)
-    return Run(state, jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), readings))
+    return Run(state, jax.tree.map(lambda a: namespace(a).moveaxis(a, -1, 0), readings))
 
 
 def _ahead(chunks: Iterator) -> Iterator[tuple[Array, Array | None]]:

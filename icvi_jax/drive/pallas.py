@@ -71,7 +71,7 @@ class Kernel:
         model = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type), kinds)
         self.unrolled = unroll(step, model, state, features, np.dtype(np.float32), timed)
         self.flat = flatten(self.unrolled, contract=False)
-        check(self.flat)
+        check(self.flat.lanes)
         lanes = self.flat.lanes
         for lane in lanes:
             if lane.dtype.itemsize > 4:

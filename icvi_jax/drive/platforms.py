@@ -95,7 +95,7 @@ def _native(
 ) -> Program | None:  # fmt: skip
     """Native code of the step, or None where there can be none; an error where it was asked for."""
     if engine == "pallas-interpret":
-        raise ValueError("ICVI_BACKEND=pallas-interpret: samples on the host are run by llvm or xla")
+        raise ValueError("ICVI_BACKEND=pallas-interpret: only `scan`, `run` and `run_fleet` have this engine")
     try:
         return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
     except ImportError as missing:

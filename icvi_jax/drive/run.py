@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from icvi_jax.drive import inputs
 from icvi_jax.drive.engine import Engine, Walk, fresh
 from icvi_jax.drive.loop import loop
+from icvi_jax.drive.platforms import forced, kernels
+from icvi_jax.drive.scan import scan_step
 from icvi_jax.drive.xla import scan_traced
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -77,7 +79,7 @@ def run(
     given = inputs.given("run", X, backend)
     inputs.fits("run", pipe, given.x, state, "T, p")
     elapsed = inputs.gaps("run", elapsed, given.x.shape[:1])
-    if not given.host or inputs.traced(pipe, state, elapsed):
+    if not given.host or inputs.traced(pipe, state, elapsed) or forced() == "pallas-interpret":
         return Run(*elsewhere(pipe, given, state, given.x, elapsed, keep))
     engine = Engine(pipe, started(pipe, given, state, 1), keep)
     readings = engine.advance(given.x[None], elapsed)
@@ -99,9 +101,12 @@ def elsewhere(
 ) -> tuple[PipelineState, Reading]:  # fmt: skip
     """Scan X (T, p, *streams) where it is: in a traced program, on another device, or with torch's gradients."""
     xp = namespace(X) if given.library == "torch" else jnp
-    scan = loop if given.library == "torch" else scan_traced
+    scan = loop if given.library == "torch" else scan_traced if kernels() is None else scan_step
     X = X if given.library == "torch" else jnp.asarray(X)
     if state is None:
         state = pipe.init(X.shape[1], tuple(X.shape[2:]), xp=xp, dtype=X.dtype)
+    elif given.library != "torch":
+        state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    return scan(Walk(keep), pipe, state, X, gaps, every)
+    made = scan(Walk(keep), pipe, state, X, gaps, every)
+    return inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
