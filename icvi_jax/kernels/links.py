@@ -89,17 +89,17 @@ def named(home, mass, names, active, fresh):
         heaviest = xp.where(heavier, mass[c, ...] + zero, heaviest)
         claim = xp.where(heavier, names[c, ...] + xp.zeros_like(claim), claim)
         total = xp.where(member, total + mass[c, ...], total)
-    beaten = [xp.zeros_like(active[0, ...])] * k
-    for g in range(k):
-        for h in range(g + 1, k):
-            same = claim[g, ...] == claim[h, ...]
-            heavier = total[h, ...] > total[g, ...]
-            beaten[g] = beaten[g] | (same & heavier)
-            beaten[h] = beaten[h] | (same & ~heavier)
+    # Of g and a rival h below it, h wins unless g is heavier; of g and one above it, g wins unless h is heavier.
+    same = claim[:, None, ...] == claim[None, ...]
+    heavier = total[None, ...] > total[:, None, ...]
+    number = slots(same, k)
+    below, other = xp.moveaxis(number, 0, 1) < number, xp.moveaxis(number, 0, 1) != number
+    loses = same & xp.where(below, ~xp.moveaxis(heavier, 0, 1), heavier) & other
+    beaten = xp.any(loses, axis=1)
     kept = xp.zeros_like(names)
     for g in range(k):
-        name = xp.where(beaten[g], fresh, claim[g, ...])
-        fresh = fresh + xp.astype(beaten[g], fresh.dtype)
+        name = xp.where(beaten[g, ...], fresh, claim[g, ...])
+        fresh = fresh + xp.astype(beaten[g, ...], fresh.dtype)
         kept = xp.where(home == 1 << g, name + kept * 0, kept)
-    number = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
-    return xp.where(active, kept, names), fresh, number
+    k = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
+    return xp.where(active, kept, names), fresh, k

@@ -130,12 +130,11 @@ class Pairs:
             whole = terms[0] if self.square else xp.stack(terms)
             index = slots(whole, self.k)
             return xp.where(index == xp.moveaxis(index, 0, 1), xp.full_like(whole, diagonal), whole)
-        own = xp.full_like(terms[0][0, ...], diagonal)
-        rows = []
-        for i in range(self.k):
-            before, after = (terms[j][i - j - 1, ...] for j in range(i)), range(self.k - 1 - i)
-            rows.append(xp.stack([*before, own, *(terms[i][j, ...] for j in after)]))
-        return xp.stack(rows)
+        first = terms[0][:1, ...]
+        fill = [xp.broadcast_to(xp.full_like(first, diagonal), (i + 1, *first.shape[1:])) for i in range(self.k)]
+        upper = xp.stack([xp.concat([a, t]) for a, t in zip(fill, terms)] + fill[-1:])
+        index = slots(upper, self.k)
+        return xp.where(index < xp.moveaxis(index, 0, 1), upper, xp.moveaxis(upper, 0, 1))
 
     def row_least(self, terms):
         """The smallest term of each slot's pairs: (k, *streams)."""
