@@ -181,3 +181,13 @@ def test_numbers_of_any_type():
     want = icvi.run(PIPE, X.astype(float)).readings.values["xb"]
     for given in (X.astype(np.int8), X.astype(np.float16), X.astype(object), X.tolist(), jnp.asarray(X, jnp.bfloat16)):
         np.testing.assert_allclose(np.asarray(icvi.run(PIPE, given).readings.values["xb"]), want, rtol=1e-5)
+
+
+def test_monitors_of_samples_alone_go_through_every_entry():
+    pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+    X = samples(1e8, 1.0)
+    fleet, live = icvi.run_fleet(pipe, X, keep=icvi.Reading._fields).readings, icvi.Live(pipe, P, 3)
+    for t in range(12):
+        reading = live.tick(X[:, t])
+        np.testing.assert_array_equal(reading.alarms["change"].score, fleet.alarms["change"].score[:, t])
+    assert fleet.centers.shape == (3, T, 0, P) and reading.centers.shape == (3, 0, P)

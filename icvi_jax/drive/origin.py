@@ -59,9 +59,13 @@ class Origin:
 
     def back(self, centers: np.ndarray, like: np.dtype) -> np.ndarray:
         """Centres (N, …, k, p) in the units of the samples: in float64 where the samples were, else in place."""
-        shape = (len(self.value), *[1] * (centers.ndim - 2), self.value.shape[1])
-        out = None if like == np.float64 else centers
-        return np.add(centers, self.value.reshape(shape), out=out, casting="same_kind")
+        k, p = centers.shape[-2:]
+        if centers.size == 0:
+            return centers
+        wide = centers.reshape(len(centers), -1, k * p)  # rows of all slots: many short ones would be slow
+        out = None if like == np.float64 else wide
+        made = np.add(wide, np.tile(self.value, (1, k))[:, None, :], out=out, casting="same_kind")
+        return made.reshape(centers.shape)
 
     def _words(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         high = value.astype(self.dtype)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from icvi_jax.drive.llvm.tick import Ticker
 from icvi_jax.drive.native import Native
 from icvi_jax.types import Alarm, Reading
 
@@ -27,7 +28,7 @@ class Ticks:
     native : the code.
     model : the pipeline.
     words : the states of N streams.
-    origin : (N, p), float64; what it holds at a tick counts.
+    origin : (N, p), float64; it does not change any more.
     taken : type of the samples that will come, float32 or float64.
     dtype : type in which they are handed to the code.
     """
@@ -38,11 +39,14 @@ class Ticks:
         code = native.code
         form = code.tree(range(len(code.layout.outputs)))
         numbers, shown = code.numbers(model), np.float64 if taken == np.float64 else code.layout.dtype
+        back = None
+        if form.centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
+            back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
 
         def new() -> _Set:
             raw = [np.zeros((len(origin), *leaf.shape), leaf.dtype) for leaf in code.layout.outputs]
             ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
-            return _Set(raw, form.centers, origin[:, None, :], shown, ticker)
+            return _Set(raw, form.centers, back, shown, ticker)
 
         self._new, self._sets, self._assemble = new, [], _assembler(form)
         self._spare: _Set | None = None
@@ -64,9 +68,11 @@ class Ticks:
 class _Set:
     """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any."""
 
-    def __init__(self, raw: list[np.ndarray], centers: int | None, origin: np.ndarray, shown: object, ticker) -> None:
+    def __init__(
+        self, raw: list[np.ndarray], centers: int | None, back: np.ndarray | None, shown: object, ticker: Ticker
+    ) -> None:
         self._x, self._call, self._held = ticker.x, ticker.tick, (ticker, raw)
-        self.arrays, self._about, self._origin = list(raw), None, origin
+        self.arrays, self._about, self._back = list(raw), None, back
         if centers is not None:
             self._about = raw[centers]
             self.arrays[centers] = np.zeros(raw[centers].shape, shown)
@@ -79,7 +85,7 @@ class _Set:
         self._x[...] = x
         self._call()
         if self._about is not None:
-            np.add(self._about, self._origin, out=self._centers, casting="same_kind")
+            np.add(self._about, self._back, out=self._centers, casting="same_kind")
 
 
 def _assembler(form: Reading) -> Callable[[list[np.ndarray]], Reading]:
