@@ -21,6 +21,11 @@ class OnlineSilhouette(Index):
     Parameters
     ----------
     noise : samples of no cluster: "skip" leaves them out, "zero" counts them with 0.
+
+    References
+    ----------
+    Rousseeuw, P. J. (1987). Silhouettes: a graphical aid to the interpretation and validation of cluster analysis. The
+    form for streams is our own.
     """
 
     name: str = static("osil")
