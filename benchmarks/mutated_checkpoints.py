@@ -148,7 +148,7 @@ def other_pipeline(pipe, rng):
         dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, k=rng.choice((2, 4)))),
         dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, seeding="distinct")),
         dataclasses.replace(pipe, standardize=None),
-        dataclasses.replace(pipe, monitors=()),
+        dataclasses.replace(pipe, monitors={}),
     ))  # fmt: skip
 
 

@@ -1,49 +1,51 @@
 """Live validation of stream clustering: incremental cluster validity indices for one stream or a fleet, on JAX."""
 
-from icvi_jax import clusterers, evaluation, indices, streams
-from icvi_jax.checkpoint import Checkpoint, CheckpointError, load, load_checkpoint, save
-from icvi_jax.clusterers import FuzzyCMeans, MergeSplit, OnlineEllipsoidal, RebirthKMeans, SequentialKMeans
-from icvi_jax.drive.devices import use_all_cores
-from icvi_jax.drive.fleet import run_fleet
-from icvi_jax.drive.live import Live
-from icvi_jax.drive.run import Run, run
-from icvi_jax.drive.scan import scan
-from icvi_jax.explain import explain
-from icvi_jax.export import Export, export
-from icvi_jax.indices import (
-    CONN,
-    PBM,
-    RMSSTD,
-    WB,
-    BallHall,
-    CalinskiHarabasz,
-    CentroidSilhouette,
-    DaviesBouldin,
-    FukuyamaSugeno,
-    GeneralizedDunn43,
-    GeneralizedDunn53,
-    Hartigan,
-    Index,
-    Kwon,
-    NegentropyIncrement,
-    OnlineSilhouette,
-    PartitionCoefficient,
-    PartitionEntropy,
-    PartitionSeparation,
-    RepresentativeCIP,
-    RepresentativeCrossEntropy,
-    RSquared,
-    XieBeni,
-    Xu,
-)
-from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley
-from icvi_jax.monitors.story import story
-from icvi_jax.panel import Panel, PanelState, forgetting_of
-from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.propose import propose
-from icvi_jax.standardize import Standardize
-from icvi_jax.surgery import combine, merge, read, remove
-from icvi_jax.types import Alarm, Event, Prototypes, Reading
-from icvi_jax.validation import batch, validate
+from icvi_jax import clusterers as clusterers
+from icvi_jax import evaluation as evaluation
+from icvi_jax import indices as indices
+from icvi_jax import monitors as monitors
+from icvi_jax import streams as streams
+from icvi_jax.checkpoint import Checkpoint as Checkpoint
+from icvi_jax.checkpoint import CheckpointError as CheckpointError
+from icvi_jax.checkpoint import load as load
+from icvi_jax.checkpoint import load_checkpoint as load_checkpoint
+from icvi_jax.checkpoint import save as save
+from icvi_jax.clusterers import Clusterer as Clusterer
+from icvi_jax.clusterers.listing import *  # noqa: F403  (so that a new one is one line there)
+from icvi_jax.drive.devices import use_all_cores as use_all_cores
+from icvi_jax.drive.fleet import run_fleet as run_fleet
+from icvi_jax.drive.live import Live as Live
+from icvi_jax.drive.run import Run as Run
+from icvi_jax.drive.run import run as run
+from icvi_jax.drive.scan import scan as scan
+from icvi_jax.explain import explain as explain
+from icvi_jax.export import Export as Export
+from icvi_jax.export import export as export
+from icvi_jax.exports import offered as _offered
+from icvi_jax.indices import Index as Index
+from icvi_jax.indices.listing import *  # noqa: F403
+from icvi_jax.monitors import Budget as Budget
+from icvi_jax.monitors import Monitor as Monitor
+from icvi_jax.monitors.listing import *  # noqa: F403
+from icvi_jax.monitors.story import story as story
+from icvi_jax.panel import Panel as Panel
+from icvi_jax.panel import PanelState as PanelState
+from icvi_jax.panel import forgetting_of as forgetting_of
+from icvi_jax.pipeline import Pipeline as Pipeline
+from icvi_jax.pipeline import PipelineState as PipelineState
+from icvi_jax.propose import propose as propose
+from icvi_jax.standardize import Standardize as Standardize
+from icvi_jax.surgery import combine as combine
+from icvi_jax.surgery import merge as merge
+from icvi_jax.surgery import read as read
+from icvi_jax.surgery import remove as remove
+from icvi_jax.types import Alarm as Alarm
+from icvi_jax.types import Event as Event
+from icvi_jax.types import Prototypes as Prototypes
+from icvi_jax.types import Reading as Reading
+from icvi_jax.validation import batch as batch
+from icvi_jax.validation import validate as validate
 
 __version__ = "0.2.0"
+
+globals()["__all__"] = _offered(globals())

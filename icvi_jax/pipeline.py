@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,9 +12,10 @@ from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.kernels.arrays import advance, namespace
-from icvi_jax.monitors import Heard, Monitor, SampleMonitor
+from icvi_jax.monitors import Heard, Listener, Monitor, SampleMonitor
+from icvi_jax.named import Named
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.spec import settle, spec, whole
+from icvi_jax.spec import changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, Event, Namespace, Prototypes, Reading, Shown
 
@@ -78,7 +78,7 @@ class Pipeline:
 
     clusterer: Clusterer | None
     panel: Panel | None
-    monitors: tuple[Monitor, ...] = ()
+    monitors: Mapping[str, Listener] = Named({})
     standardize: Standardize | None = None
 
     def __post_init__(self):
@@ -93,19 +93,20 @@ class Pipeline:
                 "MergeSplit"
             )
         known = [index.name for index in indices] + ([] if self.clusterer is None else [SURPRISE])
-        monitors = self.monitors
-        if isinstance(monitors, Mapping):  # a tuple of monitors that know their names: hashable
-            monitors = tuple(_named(monitor, name) for name, monitor in monitors.items())
+        if not isinstance(self.monitors, Mapping):
+            given = type(self.monitors).__name__
+            raise ValueError(f"Pipeline(monitors=…): expected a dictionary such as {{'xb': Distress()}}, got a {given}")
+        monitors = Named({name: _named(monitor, name) for name, monitor in self.monitors.items()})
         if self.clusterer is None and not monitors:
             raise ValueError("Pipeline(clusterer=None): nothing would happen; give a clusterer, or monitors of samples")
-        for monitor in monitors:
+        for monitor in monitors.values():
             for name in monitor.watched:
                 if name not in known:
                     choice = ", ".join(map(repr, known)) or "none"
                     raise ValueError(
                         f"Pipeline(monitors=…): {monitor.name!r} watches the index {name!r}, and there is {choice}"
                     )
-        settle(self, monitors=tuple(monitors))
+        settle(self, monitors=monitors)
         for index in indices:
             for message in index.cautions(self.panel.forgetting, self.clusterer.slots):
                 warnings.warn(message, stacklevel=3)
@@ -121,7 +122,7 @@ class Pipeline:
 
         It decides what the origin of a column may be. Without such monitors a row with a hole changes nothing.
         """
-        return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors)
+        return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors.values())
 
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for the clusterer to start."""
@@ -149,7 +150,7 @@ class Pipeline:
                 monitor.name: monitor.init(features, streams, xp, dtype)
                 if isinstance(monitor, SampleMonitor)
                 else monitor.init(streams, xp, dtype)
-                for monitor in self.monitors
+                for monitor in self.monitors.values()
             },
         )
 
@@ -204,7 +205,7 @@ class Pipeline:
         heard[SURPRISE] = Heard(shown.surprise, "min", True, seen)
         new: dict[str, NamedTuple] = {}
         alarms: dict[str, Alarm] = {}
-        for monitor in self.monitors:
+        for monitor in self.monitors.values():
             mine = {name: heard[name] for name in monitor.watched}
             if monitor.needs_company:
                 company = seen & (shown.k > 1)
@@ -218,11 +219,11 @@ class Pipeline:
         return new, alarms
 
 
-def _named(monitor: Monitor, name: str) -> Monitor:
+def _named(monitor: Listener, name: str) -> Listener:
     """The monitor with the name of its alarm; it watches the index of that name unless it says another."""
-    if isinstance(monitor, SampleMonitor):
-        return dataclasses.replace(monitor, name=name)
-    return dataclasses.replace(monitor, name=name, index=monitor.index or name)
+    if isinstance(monitor, Monitor):
+        return changed(monitor, name=name, index=monitor.index or name)
+    return changed(monitor, name=name)
 
 
 def _nothing(x: Array, seen: Array) -> Event:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TypeVar, dataclass_transform
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 import jax
 
-from icvi_jax.types import Array
-
 T = TypeVar("T")
-D = TypeVar("D")
 
 
-def static(default: D = dataclasses.MISSING) -> D:  # type: ignore[assignment]  # a field that passes for its value
-    """A configuration field that belongs to the structure: changing it recompiles."""
-    return dataclasses.field(default=default, metadata={"static": True})
+def static(default: T) -> T:
+    """A configuration field that belongs to the structure: changing it recompiles.
+
+    Examples
+    --------
+    >>> @spec
+    ... class Settings:
+    ...     rate: float = 0.5
+    ...     name: str = static("settings")
+    >>> jax.tree.leaves(Settings(rate=0.25))
+    [0.25]
+    """
+    field: T = dataclasses.field(default=default, metadata={"static": True})
+    return field
 
 
-def derived() -> Array | None:
+def required() -> Any:
+    """A field like `static` that has no default, such as the number of slots."""
+    return dataclasses.field(metadata={"static": True})
+
+
+def derived(*, init: Literal[False] = False) -> Any:
     """A leaf that `__post_init__` works out from the others."""
-    return dataclasses.field(init=False, repr=False, compare=False, default=None)
+    return dataclasses.field(init=init, repr=False, compare=False, default=None)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(static, derived))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(required, derived))
 def spec(cls: type[T]) -> type[T]:
     """Make `cls` a frozen keyword-only dataclass and register it as a pytree.
 
@@ -37,14 +51,14 @@ def spec(cls: type[T]) -> type[T]:
     data = tuple(f.name for f in fields if not f.metadata.get("static"))
     meta = tuple(f.name for f in fields if f.metadata.get("static"))
 
-    def flatten_with_keys(obj):
+    def flatten_with_keys(obj: T) -> tuple[Iterable[tuple[object, object]], tuple[object, ...]]:
         children = tuple((jax.tree_util.GetAttrKey(name), getattr(obj, name)) for name in data)
         return children, tuple(getattr(obj, name) for name in meta)
 
-    def flatten(obj):
+    def flatten(obj: T) -> tuple[tuple[object, ...], tuple[object, ...]]:
         return tuple(getattr(obj, name) for name in data), tuple(getattr(obj, name) for name in meta)
 
-    def unflatten(aux, children):
+    def unflatten(aux: tuple[object, ...], children: Iterable[object]) -> T:
         obj = object.__new__(cls)
         for name, value in (*zip(data, children), *zip(meta, aux)):
             object.__setattr__(obj, name, value)
@@ -52,6 +66,12 @@ def spec(cls: type[T]) -> type[T]:
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+def changed(obj: T, **values: object) -> T:
+    """A copy of a `spec` with other values in some fields, for an object of which only a base class is known."""
+    copy: T = dataclasses.replace(obj, **values)  # type: ignore[type-var]  # a base class is no dataclass itself
+    return copy
 
 
 def settle(obj: object, **values: object) -> None:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
-if TYPE_CHECKING:  # any array library will do; JAX's stands for all in the eyes of a type checker
-    from jax import Array
-else:
-    Array = object
-    """An array of any library with an array-API namespace (NumPy, JAX, torch, array-api-strict)."""
+from icvi_jax.array_api import Array, DType, Namespace, State
 
-
-class Namespace(Protocol):
-    """A module of array functions, such as `numpy` or `jax.numpy`."""
-
-    float32: object
-    float64: object
+__all__ = ["Alarm", "Array", "DType", "Event", "Merge", "Namespace", "Prototypes", "Reading", "Shown", "State"]
 
 
 class Prototypes(NamedTuple):

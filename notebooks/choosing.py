@@ -129,7 +129,8 @@ for name, clusterer in CASES:
     verdicts[name, clusterer] = row
     before, after = row
     p = tuned[name, clusterer].pipe
-    print(f"{name.upper()} {clusterer}: λ {float(p.panel.forgetting):.3f}, factor {p.monitors[0].factor:.2f}, width {p.monitors[0].width:.2f}; "
+    distress = p.monitors["xb"]
+    print(f"{name.upper()} {clusterer}: λ {float(p.panel.forgetting):.3f}, factor {distress.factor:.2f}, width {distress.width:.2f}; "
           f"held out: F1 {before.f1:.3f} → {after.f1:.3f}, delay {before.delay:.1f} → {after.delay:.1f}, "
           f"false per 1000 {before.false_per_1000:.2f} → {after.false_per_1000:.2f}")
 

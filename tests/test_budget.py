@@ -15,12 +15,12 @@ def test_shared_over_streams_and_time():
 
 
 def test_shared_among_monitors():
-    monitors = (icvi.Change(), icvi.Distress(false_alarms=0.01, index="xb"), icvi.Distress(index="db"))
+    monitors = {"change": icvi.Change(), "xb": icvi.Distress(false_alarms=0.01), "db": icvi.Distress()}
     got = icvi.Budget.of(1e-3).over(monitors)
-    assert [m.false_alarms for m in got] == [5e-4, 5e-4, None]
+    assert [m.false_alarms for m in got.values()] == [5e-4, 5e-4, None]
     pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
     again = icvi.Budget.of(2e-3).over(pipe.monitors)
-    assert again[0].false_alarms == 2e-3 and again[0].name == "change"
+    assert again["change"].false_alarms == 2e-3 and again["change"].name == "change"
 
 
 def test_below_one_in_ten_thousand_it_is_a_range():

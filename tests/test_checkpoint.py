@@ -162,7 +162,7 @@ def test_a_sound_file_of_another_configuration_is_no_reason_to_fall_back(tmp_pat
     [
         (pipeline(k=3), r"clusterer\.k is 2 in the checkpoint, 3 in the pipeline"),
         (pipeline(standardize=icvi.Standardize()), r"standardize is null in the checkpoint"),
-        (dataclasses.replace(pipeline(), monitors=()), "monitors is"),
+        (dataclasses.replace(pipeline(), monitors={}), "monitors is"),
         (dataclasses.replace(pipeline(), monitors={"xb": icvi.Distress(patience=7)}), r"monitors\[0\]\.patience is"),
         (icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=2), panel=pipeline().panel), 'clusterer is "Seq'),
     ],

@@ -4,7 +4,7 @@ import pytest
 from installed import installed
 
 import icvi_jax as icvi
-from icvi_jax.monitors import Monitor, SampleMonitor
+from icvi_jax.monitors import Listener, SampleMonitor
 from icvi_jax.statistics import Statistic
 from icvi_jax.testing import (
     BACKENDS,
@@ -33,7 +33,7 @@ CLUSTERERS = (
 )
 EXPORTED = tuple(
     getattr(icvi, name)() for name in dir(icvi)
-    if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Monitor) and name != "Monitor"
+    if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Listener) and name != "Monitor"
 )  # fmt: skip
 SAMPLE_MONITORS = tuple(m for m in EXPORTED if isinstance(m, SampleMonitor)) + (icvi.Change(indices=("xb",)),)
 MONITORS = tuple(m for m in EXPORTED if not isinstance(m, SampleMonitor)) + (icvi.Distress(false_alarms=1e-3, warm=5),)

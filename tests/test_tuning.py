@@ -125,13 +125,13 @@ def test_tune_mends_a_monitor_that_is_deaf():
     deaf = pipeline(factor=400.0)
     tuned = tuning.tune(deaf, X, changes, 15, half_lives=(10.0,), steps=15)
     assert tuned.before.f1 < 0.5 < 0.9 < tuned.after.f1
-    assert tuned.pipe.monitors[0].factor < 400 and tuned.pipe.monitors[0].patience == 100
+    assert tuned.pipe.monitors["xb"].factor < 400 and tuned.pipe.monitors["xb"].patience == 100
     assert [index.name for index in tuned.pipe.panel.indices] == ["db", "xb"]
     assert len(tuned.losses) == 3 and min(tuned.losses[2]) < tuned.losses[2][0] - 0.05
     fresh = np.stack([icvi.streams.s2(seed=seed).x[:900] for seed in (20, 21)])
     for pipe, least, most in ((deaf, 0, 0.5), (tuned.pipe, 0.8, 1)):
         values = icvi.run_fleet(pipe, fresh, keep=("values",)).readings.values["xb"]
-        got = tuning.quality(pipe.monitors[0], icvi.XieBeni(), values, changes[:2], 15)
+        got = tuning.quality(pipe.monitors["xb"], icvi.XieBeni(), values, changes[:2], 15)
         assert least <= got.f1 <= most
 
 

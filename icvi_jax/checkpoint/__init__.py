@@ -9,3 +9,5 @@ from icvi_jax.checkpoint.api import (
     numbered,
     save,
 )
+
+__all__ = ["Checkpoint", "CheckpointError", "DamagedCheckpoint", "load", "load_checkpoint", "numbered", "save"]

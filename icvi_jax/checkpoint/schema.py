@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
+from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline, PipelineState
 
 Plain = dict | list | str | float | int | bool | None
@@ -19,6 +20,8 @@ def describe(part: object) -> Plain:
     """A configuration as JSON: classes by name, every field that a person may set, arrays as nested lists."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part
+    if isinstance(part, Named):  # parts know their names, and files of 0.1 have a list
+        return [describe(item) for item in part.values()]
     if dataclasses.is_dataclass(part):
         fields = [f.name for f in dataclasses.fields(part) if f.init]
         return {"is": type(part).__qualname__, **{name: describe(getattr(part, name)) for name in fields}}

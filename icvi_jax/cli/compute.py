@@ -74,7 +74,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         return np.concatenate([np.asarray(pick(part)) for part in parts], axis=1)[:, :steps]
 
     def alarms(field: str) -> dict[str, NDArray[np.generic]]:
-        return {m.name: joined(lambda part, m=m: getattr(part.alarms[m.name], field)) for m in pipe.monitors}
+        return {m.name: joined(lambda part, m=m: getattr(part.alarms[m.name], field)) for m in pipe.monitors.values()}
 
     single, indices = isinstance(data, Table), pipe.panel.indices
     settings = (

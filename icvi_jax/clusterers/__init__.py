@@ -1,13 +1,8 @@
-"""Clusterers: one file each, a pure step that turns a sample into an `Event`."""
+"""Clusterers: one file each, a pure step that turns a sample into an `Event`. Adding one is a line in `listing`."""
 
-from icvi_jax.clusterers.base import Clusterer
-from icvi_jax.clusterers.catalogue import catalogue
-from icvi_jax.clusterers.fuzzy import FuzzyCMeans
-from icvi_jax.clusterers.kmeans import SequentialKMeans
-from icvi_jax.clusterers.mergesplit import MergeSplit
-from icvi_jax.clusterers.oec import OnlineEllipsoidal
-from icvi_jax.clusterers.rebirth import RebirthKMeans
+from icvi_jax.clusterers.base import Clusterer as Clusterer
+from icvi_jax.clusterers.catalogue import catalogue as catalogue
+from icvi_jax.clusterers.listing import *  # noqa: F403
+from icvi_jax.exports import offered as _offered
 
-__all__ = [
-    "Clusterer", "FuzzyCMeans", "MergeSplit", "OnlineEllipsoidal", "RebirthKMeans", "SequentialKMeans", "catalogue",
-]  # fmt: skip
+globals()["__all__"] = _offered(globals())

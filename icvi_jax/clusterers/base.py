@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from icvi_jax.kernels.arrays import namespace, squares
-from icvi_jax.types import Array, Event, Namespace
+from icvi_jax.types import Array, DType, Event, Namespace, State
 
 
-class Clusterer:
+class Clusterer(ABC):
     """A pair of pure functions, `init` and `step`, with a fixed number of slots.
 
     A state is a named tuple of arrays with streams trailing. It has `centers` (k, p, *streams) and `active`
@@ -18,27 +19,27 @@ class Clusterer:
     ----------
     crisp : whether memberships are always 0 or 1, so that the fuzzifier plays no part.
     grouped : whether a cluster may have several slots: then prototypes have names.
-    slots : the number of slots.
     """
 
     crisp: ClassVar[bool]
     grouped: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def slots(self) -> int:
-        raise TypeError("a clusterer defines slots")
+        """The number of slots."""
 
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for this clusterer to start."""
         return 1
 
-    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object):
+    @abstractmethod
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:
         """The state before any sample."""
-        raise TypeError("a clusterer defines init")
 
-    def step(self, state, x: Array, seen: Array) -> tuple[object, Event]:
+    @abstractmethod
+    def step(self, state: State, x: Array, seen: Array) -> tuple[State, Event]:
         """Take in the sample `x` (p, *streams), finite everywhere; `seen` (*streams) is False where it is missing."""
-        raise TypeError("a clusterer defines step")
 
 
 def surprise(e: Array, active: Array, seen: Array) -> Array:

@@ -9,7 +9,7 @@ from icvi_jax.kernels import ellipsoid
 from icvi_jax.kernels.arrays import cast, count, namespace, position, slots, smallest, squares
 from icvi_jax.kernels.moments import share, weights
 from icvi_jax.kernels.seeding import seat
-from icvi_jax.spec import above, finite, spec, static, whole
+from icvi_jax.spec import above, finite, required, spec, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -51,7 +51,7 @@ class FuzzyCMeans(Clusterer):
     Bezdek, J. C. (1981). Pattern recognition with fuzzy objective function algorithms.
     """
 
-    k: int = static()
+    k: int = required()
     forgetting: float = 0.99
     fuzzifier: float = 2.0
     crisp = False

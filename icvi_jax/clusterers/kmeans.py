@@ -7,7 +7,7 @@ from typing import NamedTuple
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, count, larger, namespace, slots, squares
 from icvi_jax.kernels.seeding import seat
-from icvi_jax.spec import above, one_of, spec, static, whole
+from icvi_jax.spec import above, one_of, required, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -47,7 +47,7 @@ class SequentialKMeans(Clusterer):
     MacQueen, J. (1967). Some methods for classification and analysis of multivariate observations.
     """
 
-    k: int = static()
+    k: int = required()
     memory: float = float("inf")
     seeding: str = static("first")
     warmup: str = static("exact")

@@ -8,7 +8,7 @@ from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import ellipsoid, tracker
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
-from icvi_jax.spec import above, finite, is_number, number, one_of, spec, static, whole
+from icvi_jax.spec import above, finite, is_number, number, one_of, required, spec, static, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 
@@ -96,7 +96,7 @@ class OnlineEllipsoidal(Clusterer):
     performance monitoring of streaming data clustering.
     """
 
-    capacity: int = static()
+    capacity: int = required()
     effective: float = static(0.99)
     outlier: float = static(0.999)
     stabilization: int = 20

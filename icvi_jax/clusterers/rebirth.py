@@ -7,7 +7,7 @@ from typing import NamedTuple
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels.arrays import advance, cast, count, larger, namespace, slots, smaller, smallest, squares
 from icvi_jax.kernels.seeding import seat
-from icvi_jax.spec import above, spec, static, whole
+from icvi_jax.spec import above, required, spec, whole
 from icvi_jax.types import Array, Event, Prototypes, Shown
 
 TRUSTED = 20
@@ -62,7 +62,7 @@ class RebirthKMeans(Clusterer):
     mass_memory : samples of the stream over which the slots' shares are judged.
     """
 
-    k: int = static()
+    k: int = required()
     memory: float = 100.0
     mass_memory: float = 500.0
     crisp = True

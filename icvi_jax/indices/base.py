@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from icvi_jax.kernels.arrays import namespace
@@ -10,7 +11,7 @@ from icvi_jax.statistics import Statistic, Stats
 from icvi_jax.types import Array
 
 
-class Index:
+class Index(ABC):
     """A number that says how good the clusters are, read off the statistics it `needs`.
 
     A subclass is a `spec` with a static `name`, and says in class variables what a user and the laws must know.
@@ -33,9 +34,9 @@ class Index:
     scattered: ClassVar[bool] = True
     grouped: ClassVar[bool] = False
 
+    @abstractmethod
     def value(self, stats: Stats, forgetting: Array) -> Array:
         """The value (*streams); `forgetting` is λ as an array of the state's type."""
-        raise TypeError("an index defines value")
 
     def statistics(self) -> tuple[type[Statistic], ...]:
         """The statistics it reads with the settings it has: `needs`, unless overridden."""
@@ -57,14 +58,15 @@ class Comparison(Index):
     gradients: what `compare` gives for k < 2 is thrown away.
     """
 
-    def value(self, stats, forgetting):
+    def value(self, stats: Stats, forgetting: Array) -> Array:
+        """NaN where there is no second cluster, else what `compare` says."""
         if stats.active.shape[0] == 1:
             return given(stats.k > 1, stats.k)  # never; as a constant it can stop XLA and the process
         return given(stats.k > 1, self.compare(stats, forgetting))
 
+    @abstractmethod
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         """The value (*streams) with two clusters or more."""
-        raise TypeError("a comparison defines compare")
 
 
 def given(ok: Array, value: Array) -> Array:

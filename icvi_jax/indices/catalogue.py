@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax import indices
+from icvi_jax.indices import listing
 from icvi_jax.indices.base import Index
 from icvi_jax.statistics import closure
 
@@ -44,11 +44,10 @@ def catalogue() -> tuple[Entry, ...]:
     xb min Compactness over separation; small is good.
     db min Mean over clusters of the worst ratio of spread to distance; small is good.
     """
-    parts = (vars(indices)[name] for name in indices.__all__)
-    return tuple(_entry(p) for p in parts if isinstance(p, type) and issubclass(p, Index) and p is not Index)
+    return tuple(_entry(part) for part in vars(listing).values() if isinstance(part, type) and issubclass(part, Index))
 
 
-def _entry(part):
-    needs, meaning = tuple(need.name for need in part.needs), part.__doc__.strip().splitlines()[0]
-    path = not all(need.shards for need in closure(part.needs))
-    return Entry(part.name, part, part.goal, part.range, needs, part.grouped, path, meaning)
+def _entry(index: type[Index]) -> Entry:
+    needs, meaning = tuple(need.name for need in index.needs), (index.__doc__ or "").strip().splitlines()[0]
+    path = not all(need.shards for need in closure(index.needs))
+    return Entry(index.name, index, index.goal, index.range, needs, index.grouped, path, meaning)

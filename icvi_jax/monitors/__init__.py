@@ -1,12 +1,14 @@
 """Monitors: one file each, a pure step that turns an index value, or a sample, into an `Alarm`."""
 
-from icvi_jax.monitors.base import Heard, Monitor, SampleMonitor
-from icvi_jax.monitors.budget import Budget
-from icvi_jax.monitors.change import Change, ChangeState
-from icvi_jax.monitors.distress import Distress, DistressState
-from icvi_jax.monitors.page_hinkley import PageHinkley, PageHinkleyState
+from icvi_jax.exports import offered as _offered
+from icvi_jax.monitors.base import Heard as Heard
+from icvi_jax.monitors.base import Listener as Listener
+from icvi_jax.monitors.base import Monitor as Monitor
+from icvi_jax.monitors.base import SampleMonitor as SampleMonitor
+from icvi_jax.monitors.budget import Budget as Budget
+from icvi_jax.monitors.change import ChangeState as ChangeState
+from icvi_jax.monitors.distress import DistressState as DistressState
+from icvi_jax.monitors.listing import *  # noqa: F403
+from icvi_jax.monitors.page_hinkley import PageHinkleyState as PageHinkleyState
 
-__all__ = [
-    "Budget", "Change", "ChangeState", "Distress", "DistressState", "Heard", "Monitor", "PageHinkley",
-    "PageHinkleyState", "SampleMonitor",
-]  # fmt: skip
+globals()["__all__"] = _offered(globals())

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.types import Alarm, Array, Namespace
+from icvi_jax.types import Alarm, Array, DType, Namespace, State
 
 
-class Monitor:
+class Listener(ABC):
+    """What all monitors have: a name under which their alarm is found, and the indices they listen to."""
+
+    name: str | None
+
+    @property
+    @abstractmethod
+    def watched(self) -> tuple[str, ...]:
+        """Names of the indices this monitor listens to."""
+
+    @property
+    def needs_company(self) -> bool:
+        """Whether it does not listen to indices while there is one cluster, when they have nothing to compare."""
+        return False
+
+
+class Monitor(Listener):
     """A pair of pure functions, `init` and `step`, that watches one index.
 
     A subclass is a `spec` with two static fields, `name` (the key of its alarm in a reading) and `index` (the name of
@@ -23,16 +41,12 @@ class Monitor:
         """Names of the indices this monitor listens to."""
         return () if self.index is None else (self.index,)
 
-    @property
-    def needs_company(self) -> bool:
-        """Whether it does not listen to indices while there is one cluster, when they have nothing to compare."""
-        return False
-
-    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: object):
+    @abstractmethod
+    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:
         """The state before any value."""
-        raise TypeError("a monitor defines init")
 
-    def step(self, state, value: Array, seen: Array, goal: str, positive: bool) -> tuple[object, Alarm]:
+    @abstractmethod
+    def step(self, state: State, value: Array, seen: Array, goal: str, positive: bool) -> tuple[State, Alarm]:
         """Take in the index value (*streams).
 
         Parameters
@@ -42,20 +56,20 @@ class Monitor:
         goal : the index's direction, "min" or "max".
         positive : whether the index is positive, so that its logarithm may be taken.
         """
-        raise TypeError("a monitor defines step")
 
 
-class SampleMonitor(Monitor):
+class SampleMonitor(Listener):
     """A monitor that listens to the samples themselves, and to indices if it names any.
 
     It sees samples about the anchor and before any standardising. A hole in one column concerns that column only.
     """
 
-    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object):
+    @abstractmethod
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:
         """The state before any sample."""
-        raise TypeError("a monitor defines init")
 
-    def step(self, state, x: Array, there: Array, heard: dict[str, Heard]) -> tuple[object, Alarm]:
+    @abstractmethod
+    def step(self, state: State, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[State, Alarm]:
         """Take in the sample.
 
         Parameters
@@ -64,7 +78,6 @@ class SampleMonitor(Monitor):
         there : (p, *streams), False in holes.
         heard : what the indices in `watched` say after this sample, by name.
         """
-        raise TypeError("a monitor defines step")
 
 
 class Heard(NamedTuple):

@@ -7,9 +7,10 @@ sample the rate is kept on streams of all kinds that were tried; at 1e-4 it is a
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from icvi_jax.monitors.base import Monitor
+from icvi_jax.monitors.base import Listener
 from icvi_jax.spec import number, one_of, whole
 
 PROMISED = 1e-4
@@ -62,20 +63,21 @@ class Budget(NamedTuple):
             f"cannot be promised"
         )
 
-    def over(self, monitors: tuple[Monitor, ...]) -> tuple[Monitor, ...]:
+    def over(self, monitors: Mapping[str, Listener]) -> dict[str, Listener]:
         """The monitors with the rate shared among those that take one.
 
         Examples
         --------
         >>> import icvi_jax as icvi
-        >>> icvi.Budget.of(20, per="day", streams=340, interval=600).over((icvi.Change(),))[0].false_alarms
+        >>> shared = icvi.Budget.of(20, per="day", streams=340, interval=600).over({"change": icvi.Change()})
+        >>> shared["change"].false_alarms
         0.000408...
         """
-        taking = sum(rate_of(monitor) is not None for monitor in monitors)
-        return tuple(
-            monitor if rate_of(monitor) is None else dataclasses.replace(monitor, false_alarms=self.rate / taking)
-            for monitor in monitors
-        )
+        taking = sum(rate_of(monitor) is not None for monitor in monitors.values())
+        return {
+            name: monitor if rate_of(monitor) is None else dataclasses.replace(monitor, false_alarms=self.rate / taking)
+            for name, monitor in monitors.items()
+        }
 
     @classmethod
     def of(cls, alarms: float, per: str = "sample", streams: int = 1, interval: float | None = None) -> Budget:
@@ -120,7 +122,7 @@ class Budget(NamedTuple):
         return cls(rate, per, streams, samples)
 
 
-def rate_of(monitor: Monitor) -> float | None:
+def rate_of(monitor: Listener) -> float | None:
     """The false-alarm rate of a monitor, None if it has none."""
     fields = {field.name for field in dataclasses.fields(monitor)}  # type: ignore[arg-type]  # every monitor is a spec
     return monitor.false_alarms if "false_alarms" in fields else None

@@ -17,11 +17,11 @@ from icvi_jax.types import Array
 
 def parts(pipe):
     """The monitor, the index it watches, and a panel of that index alone, in its exact form."""
-    if len(pipe.monitors) != 1 or not isinstance(pipe.monitors[0], Distress):
+    if len(pipe.monitors) != 1 or not isinstance(next(iter(pipe.monitors.values())), Distress):
         raise ValueError("tune(pipe=…): needs one monitor, a Distress")
     if pipe.standardize is not None:
         raise ValueError("tune(pipe=…): standardize the samples before; a pipeline that does it cannot be tuned")
-    monitor = pipe.monitors[0]
+    (monitor,) = pipe.monitors.values()
     index = next(i for i in pipe.panel.indices if i.name == monitor.index)
     if isinstance(index, XieBeni):
         index = dataclasses.replace(index, normalizer="exact")

@@ -127,7 +127,7 @@ def tune(
     lam, factor, width = (float(a) for a in points[best])
     indices = tuple(index if other.name == index.name else other for other in pipe.panel.indices)
     panel = dataclasses.replace(pipe.panel, indices=indices, forgetting=lam)
-    monitors = (dataclasses.replace(monitor, factor=factor, width=width),)
+    monitors = {monitor.name: dataclasses.replace(monitor, factor=factor, width=width)}
     return Tuned(dataclasses.replace(pipe, panel=panel, monitors=monitors), scores[0], scores[best], losses)
 
 

@@ -2,3 +2,5 @@
 
 from icvi_jax.validation.batch import batch
 from icvi_jax.validation.validate import validate
+
+__all__ = ["batch", "validate"]
