@@ -51,7 +51,7 @@ def gsa(folder: pathlib.Path) -> Labelled:
 def well_log(folder: pathlib.Path) -> Labelled:
     """TCPD well log, by each of five annotators: the first half of the rows tunes; an alarm counts up to 20 late."""
     data = json.loads((folder / "tcpd_well_log.json").read_text())
-    x = np.asarray(data["series"], float)[:, None]
+    x = np.asarray(data["series"], float).T
     parts = [_halves(f"well_log/{who}", x, cuts, len(x) // 2, 20) for who, cuts in data["annotations"].items()]
     return Labelled([x], [t for part in parts for t in part.tune], [t for part in parts for t in part.report], False)
 

@@ -12,7 +12,7 @@ from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.kernels.arrays import advance, namespace
-from icvi_jax.monitors import Heard, Listener, Monitor, SampleMonitor
+from icvi_jax.monitors import Budget, Heard, Listener, Monitor, SampleMonitor
 from icvi_jax.named import Named
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import changed, settle, spec, whole
@@ -123,6 +123,10 @@ class Pipeline:
         It decides what the origin of a column may be. Without such monitors a row with a hole changes nothing.
         """
         return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors.values())
+
+    def within(self, budget: Budget) -> Pipeline:
+        """This pipeline with the budget of false alarms shared among the monitors that take a rate."""
+        return changed(self, monitors=budget.over(self.monitors))
 
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for the clusterer to start."""

@@ -1,5 +1,8 @@
 """A fleet's budget of false alarms is shared out, and what cannot be promised is not."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 import icvi_jax as icvi
@@ -44,3 +47,52 @@ def test_below_one_in_ten_thousand_it_is_a_range():
 def test_what_cannot_be_done_is_said(given, words):
     with pytest.raises(ValueError, match=words):
         icvi.Budget.of(**given)
+
+
+ALONE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+
+
+@pytest.mark.parametrize("text, rate", [("10/10000", 1e-3), ("0.002", 2e-3), (" 1 / 2_000 ", 5e-4), ("3/hour", 0.05)])
+def test_as_people_write_it(text, rate):
+    assert icvi.Budget.parse(text, interval=60).rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["", "ten", "1/0", "20/week", "-1/day", "nan", "inf/day", "1//day"])
+def test_what_nobody_can_read(text):
+    with pytest.raises(ValueError, match="such as 10/10000"):
+        icvi.Budget.parse(text, interval=60)
+
+
+def test_a_fleet_shares_it_out():
+    x = np.random.default_rng(0).normal(size=(50, 600, 2))
+    own = dataclasses.replace(ALONE, monitors={"change": icvi.Change(false_alarms=20 / (50 * 144))})
+    given = icvi.run_fleet(ALONE, x, false_alarms="20/day", interval=600).readings.alarms["change"]
+    alone = icvi.run_fleet(own, x).readings.alarms["change"]
+    np.testing.assert_array_equal(given.code, alone.code)
+    assert given.code.any() and (given.code != icvi.run_fleet(ALONE, x).readings.alarms["change"].code).any()
+
+
+def test_a_live_fleet_says_what_to_expect(tmp_path):
+    live = icvi.Live(ALONE, features=2, streams=50, false_alarms="20/day", interval=600)
+    assert str(live.budget) == "at most about 20 false alarms a day over 50 nodes"
+    live.add([f"more {i}" for i in range(50)])
+    assert live.budget.expected[1] == pytest.approx(40) and live.budget.streams == 100
+    live.save(tmp_path)
+    again = ALONE.within(icvi.Budget.parse("20/day", streams=50, interval=600))
+    assert icvi.Live.load(tmp_path, again).pipe == live.pipe
+    assert icvi.Live(ALONE, features=2, streams=3).budget is None
+
+
+def test_without_a_monitor_that_takes_a_rate():
+    pipe = icvi.Pipeline(
+        clusterer=icvi.SequentialKMeans(k=2),
+        panel=icvi.Panel(indices=(icvi.XieBeni(),)),
+        monitors={"xb": icvi.Distress()},
+    )
+    with pytest.raises(ValueError, match="no monitor here takes false alarms"):
+        icvi.run_fleet(pipe, np.zeros((2, 5, 1)), false_alarms="10/10000")
+
+
+def test_what_was_measured_is_counted_alike():
+    assert icvi.Budget.of(20, per="day", streams=340, interval=600).measured(1, 340 * 144) == "1 alarm, 1 a day"
+    assert icvi.Budget.of(1e-3).measured(12, 20_000) == "12 alarms, 6 in 10,000 samples"

@@ -10,11 +10,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.drive import inputs
+from icvi_jax.drive.allowance import allowed
 from icvi_jax.drive.devices import streams_mesh
 from icvi_jax.drive.engine import Engine
 from icvi_jax.drive.platforms import forced
 from icvi_jax.drive.run import Run, elsewhere, started
 from icvi_jax.kernels.arrays import namespace
+from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
 from icvi_jax.types import Array
@@ -30,6 +32,8 @@ def run_fleet(
     every: int = 1,
     mesh: Mesh | None = None,
     progress: Callable[[int, int | None], None] | None = None,
+    false_alarms: str | Budget | None = None,
+    interval: float | None = None,
 ) -> Run:
     """Scan many recorded streams together.
 
@@ -46,6 +50,9 @@ def run_fleet(
     every : keep each n-th reading, those of samples n, 2n, ….
     mesh : devices, on one axis named "streams", to run there; by default the work is done where the samples are.
     progress : called with the number of samples done, of all streams together, and their total (None for an iterator).
+    false_alarms : how many there may be over all streams together, such as "20/day", "2/hour" or "10/10000" samples, or
+        a `Budget`; the monitors that take a rate share it. None: each has its own.
+    interval : seconds between two samples of a stream, for false alarms an hour or a day.
 
     Returns
     -------
@@ -81,6 +88,8 @@ def run_fleet(
         given = inputs.given("run_fleet", chunk, backend)
         inputs.fits("run_fleet", pipe, given.x, state, "N, T, p", chunks)
         N, T, _ = given.x.shape
+        if engine is None:
+            pipe, _ = allowed(pipe, false_alarms, N, interval)
         gaps = inputs.gaps("run_fleet", gaps, (T,), (N, T))
         if not given.host or inputs.traced(pipe, state, gaps) or forced() == "pallas-interpret":
             if chunks:
@@ -113,4 +122,3 @@ def _ahead(chunks: Iterator) -> Iterator[tuple[Array, Array | None]]:
         while (chunk := coming.result()) is not end:
             coming = reader.submit(next, chunks, end)
             yield chunk if isinstance(chunk, tuple) else (chunk, None)
-

@@ -13,8 +13,10 @@ from numpy import ndarray
 
 from icvi_jax import checkpoint
 from icvi_jax.drive import inputs
+from icvi_jax.drive.allowance import allowed
 from icvi_jax.drive.engine import Engine, fresh
-from icvi_jax.drive.roster import all_names, float_type, room_for
+from icvi_jax.drive.roster import all_names, float_type, moved_on, room_for
+from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
 from icvi_jax.types import Array, Reading
@@ -37,6 +39,8 @@ class Live:
     capacity : room for at least this many streams: until there are more, an engine that compiles for a number of
         streams (XLA) does so once.
     devices : where to run; by default on this machine's cores.
+    false_alarms, interval : as for `run_fleet`, over the streams there are, or over `capacity` if given; streams added
+        beyond bring their own, and `budget` says what to expect. `load` takes `live.pipe`: `Pipeline.within` makes it.
 
     Attributes
     ----------
@@ -64,16 +68,19 @@ class Live:
         keep: tuple[str, ...] = inputs.FIELDS,
         capacity: int | None = None,
         devices: Sequence[jax.Device] | None = None,
+        false_alarms: str | Budget | None = None,
+        interval: float | None = None,
     ):
         whole("Live", "features", features)
         if isinstance(streams, int):
             whole("Live", "streams", streams, 0)
             streams = [str(i) for i in range(streams)]
-        self.pipe, self.extra = pipe, None
         self._features = features
         self._dtype = float_type(dtype)
         self._keep = inputs.wanted("Live", keep)
-        self._names = all_names((), streams)
+        self._names, self.extra = all_names((), streams), None
+        pipe, self._budget = allowed(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
+        self.pipe = pipe
         self._shape = len(self._names), features
         self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all since
         self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
@@ -93,6 +100,11 @@ class Live:
         if self._since:
             self._positions, self._since = self._positions + self._since, 0
         return self._positions.copy()
+
+    @property
+    def budget(self) -> Budget | None:
+        """What to expect of the streams there are now; None without `false_alarms`."""
+        return None if self._budget is None else self._budget.among(len(self._names))
 
     @property
     def capacity(self) -> int:
@@ -115,8 +127,7 @@ class Live:
         Parameters
         ----------
         x : (N, p). A row that is not finite is absent: its stream does not change.
-        offsets : (N,) integers, what `positions` shall be afterwards, such as the offset in a log that a restart would
-            read from. None: one more than before.
+        offsets : (N,) integers, what `positions` shall be afterwards, such as offsets in a log. None: one more.
 
         Returns
         -------
@@ -182,8 +193,7 @@ class Live:
     ) -> Future[os.PathLike]:
         """Save as things stand now, while ticks go on: only the copy of the state is waited for.
 
-        A save that is still under way is waited for first, and its error raised here. `result()` of what is returned
-        waits until the checkpoint is safe.
+        A save under way is waited for first, and its error raised here. `result()` of what is returned waits for this.
         """
         if self._saving is not None:
             self._saving.result()
@@ -203,8 +213,7 @@ class Live:
         found = checkpoint.load_checkpoint(path, pipe, xp=np)
         state = found.state
         if state.anchor.high.ndim != 2:
-            streams = state.anchor.high.shape[1:]
-            raise checkpoint.CheckpointError(f"{found.path}: holds streams {streams}, not a fleet (N,)")
+            raise checkpoint.CheckpointError(f"{found.path}: holds streams {state.anchor.high.shape[1:]}, not a fleet")
         p, n = state.anchor.high.shape
         names = n if found.names is None else found.names
         live = cls(pipe, p, names, state.anchor.high.dtype, keep, found.room, devices)
@@ -215,17 +224,7 @@ class Live:
         return live
 
     def _after(self, ticks, offsets):
-        if offsets is None:
-            return self.positions + ticks
-        offsets = np.asarray(offsets)
-        if offsets.shape != self._positions.shape or offsets.dtype.kind not in "iu":
-            raise ValueError(f"Live(offsets=…): needs one whole number a stream, ({len(self._names)},)")
-        now = self.positions
-        back = np.flatnonzero(offsets < now)
-        if len(back):
-            name, here, there = self._names[back[0]], now[back[0]], offsets[back[0]]
-            raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
-        return offsets.astype(np.int64)
+        return self.positions + ticks if offsets is None else moved_on(self._names, self.positions, offsets)
 
     def _samples(self, caller, x):
         if type(x) is np.ndarray and x.dtype.char in "fd":

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
+from icvi_jax.types import Array
+
 
 def room_for(streams: int) -> int:
     """Streams there is room for, where there are so many: a power of two."""
@@ -34,3 +36,15 @@ def all_names(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
             raise ValueError(f"Live: there are two streams of the name {name!r}")
         seen.add(name)
     return names
+
+
+def moved_on(names: tuple[str, ...], now: np.ndarray, offsets: Array) -> np.ndarray:
+    """The offsets (N,) as the new positions of the streams, none of which may go back."""
+    new = np.asarray(offsets)
+    if new.shape != now.shape or new.dtype.kind not in "iu":
+        raise ValueError(f"Live(offsets=…): needs one whole number a stream, ({len(names)},)")
+    back = np.flatnonzero(new < now)
+    if len(back):
+        name, here, there = names[back[0]], now[back[0]], new[back[0]]
+        raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
+    return new.astype(np.int64)

@@ -7,6 +7,7 @@ sample the rate is kept on streams of all kinds that were tried; at 1e-4 it is a
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -74,10 +75,52 @@ class Budget(NamedTuple):
         0.000408...
         """
         taking = sum(rate_of(monitor) is not None for monitor in monitors.values())
+        if not taking:
+            raise ValueError(
+                "Budget: no monitor here takes false alarms; add Change(), or give Distress a false_alarms of its own"
+            )
         return {
             name: monitor if rate_of(monitor) is None else dataclasses.replace(monitor, false_alarms=self.rate / taking)
             for name, monitor in monitors.items()
         }
+
+    def among(self, streams: int) -> Budget:
+        """What the same rate amounts to over another number of streams."""
+        share = 1.0 if self.per == "sample" else streams / self.streams
+        return self._replace(streams=streams, samples=self.samples * share)
+
+    def measured(self, alarms: int, samples: int) -> str:
+        """How many alarms there were, as the budget counts them; of `samples` of all streams together.
+
+        Examples
+        --------
+        >>> Budget.of(20, per="day", streams=340, interval=600).measured(31, 3 * 340 * 144)
+        '31 alarms, 10.3 a day'
+        """
+        many = f"{alarms:,} alarm{'' if alarms == 1 else 's'}"
+        if self.per == "sample":
+            return f"{many}, {1e4 * alarms / max(samples, 1):.3g} in 10,000 samples"
+        return f"{many}, {alarms * self.samples / max(samples, 1):.3g} {'an' if self.per == 'hour' else 'a'} {self.per}"
+
+    @classmethod
+    def parse(cls, text: str, streams: int = 1, interval: float | None = None) -> Budget:
+        """The budget somebody wrote: "10/10000" samples, "2/hour" or "20/day".
+
+        Examples
+        --------
+        >>> Budget.parse("10/10000").rate, Budget.parse("20/day", streams=340, interval=600).per
+        (0.001, 'day')
+        """
+        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|[0-9._eE+]+)\s*)?", text)
+        try:
+            alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
+            per = over if over in SECONDS else "sample"
+            alarms = alarms if per != "sample" else alarms / float(over)
+        except (ValueError, ZeroDivisionError):
+            alarms = 0.0
+        if not 0 < alarms < float("inf"):
+            raise ValueError(f"{text!r}: expected false alarms such as 10/10000 (samples), 2/hour or 20/day")
+        return cls.of(alarms, per, streams, interval)
 
     @classmethod
     def of(cls, alarms: float, per: str = "sample", streams: int = 1, interval: float | None = None) -> Budget:
