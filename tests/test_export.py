@@ -17,14 +17,18 @@ def pipeline(clusterer, indices=(icvi.XieBeni(), icvi.DaviesBouldin())):
         return icvi.Pipeline(clusterer=clusterer, panel=panel, monitors={"xb": icvi.Distress()})
 
 
-def all_indices():
+def all_indices(clusterer):
     found = (getattr(icvi.indices, name) for name in icvi.indices.__all__)
-    return tuple(c() for c in found if isinstance(c, type) and issubclass(c, icvi.Index) and c is not icvi.Index)
+    kinds = [c for c in found if isinstance(c, type) and issubclass(c, icvi.Index) and c is not icvi.Index]
+    return tuple(c() for c in kinds if clusterer.grouped or not c.grouped)
 
 
-@pytest.mark.parametrize("clusterer", [icvi.SequentialKMeans(k=3), icvi.OnlineEllipsoidal(capacity=3)])
+CLUSTERERS = [icvi.SequentialKMeans(k=3), icvi.OnlineEllipsoidal(capacity=3), icvi.MergeSplit(slots=4)]
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS, ids=lambda c: type(c).__name__)
 def test_lowers_for_gpu_and_tpu_with_no_call_to_the_outside(clusterer):
-    out = icvi.export(pipeline(clusterer, all_indices()), features=2, streams=16, samples=20)
+    out = icvi.export(pipeline(clusterer, all_indices(clusterer)), features=2, streams=16, samples=20)
     for program in (out.step, out.scan):
         assert program.platforms == ("cpu", "cuda", "tpu")
         text = program.mlir_module()

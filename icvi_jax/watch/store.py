@@ -219,4 +219,6 @@ class Store:
         """Let go of the folder."""
         for connection in (getattr(self, "_db", None), self._lock):
             if connection is not None:
+                with suppress(sqlite3.Error):  # a cursor somewhere keeps a closed connection, and its lock, alive
+                    connection.rollback()
                 connection.close()

@@ -161,7 +161,7 @@ def test_in_a_browser(served, require):
         run = icvi.run(PIPE, (x - x[0])[:, None].astype(np.float32), backend="jax")
         expected = np.asarray(run.readings.values["xb"], float)
         assert values == [value if np.isfinite(value) else None for value in expected]
-        assert "14,400 samples of 72 nodes" in driver.find_element("id", "lead").text
+        until("document.getElementById('lead').textContent.includes('14,400 samples of 72 nodes')", "the count")
         assert "a · spike (xb): something new has arrived" in driver.find_element("id", "events").text
         driver.find_element("id", "on").click()
         until("icvi.state().page === 1 && icvi.state().fleet.nodes.length === 22", "the second page")
