@@ -5,31 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from icvi_jax.report.result import CODES
-from icvi_jax.types import Reading
-from icvi_jax.watch.sample import Sample
-
-
-class Tick(NamedTuple):
-    """One step of the fleet.
-
-    Attributes
-    ----------
-    samples : at most one a node.
-    rows : row of each of their nodes.
-    numbers : which sample of its node each one is, from 1.
-    reading : of the whole fleet.
-    """
-
-    samples: list[Sample]
-    rows: np.ndarray
-    numbers: np.ndarray
-    reading: Reading
-
+from icvi_jax.watch.ticks import Tick
 
 MEANING = {
     "spike": "something new has arrived",
@@ -40,27 +20,28 @@ MEANING = {
 
 def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
     """The alarms of a tick, each with an id that only its own repetition has: shard, row, sample, monitor."""
-    for name, alarm in tick.reading.alarms.items():
-        values = tick.reading.values.get(name)
-        for i in np.flatnonzero(alarm.code[tick.rows]):
-            sample, row, number = tick.samples[i], int(tick.rows[i]), int(tick.numbers[i])
-            word, cause, p = CODES[int(alarm.code[row])], int(alarm.cause[row]), plain(alarm.p[row])
-            column = features[cause] if 0 <= cause < len(features) else None
-            record: dict[str, object] = {
-                "id": f"{shard}-{row}-{number}-{name}",
-                "node": sample.node,
-                "time": sample.time,
-                "alarm": word,
-                "index": name,
-                "value": None if values is None else plain(values[row]),
-                "score": plain(alarm.score[row]),
-                "clusters": int(tick.reading.k[row]),
-                "sample": number,
-                "cause": column,
-                "p": p,
-                "reason": f"{column} changed" if column else MEANING[word],
-            }
-            yield str(record["id"]), record
+    reading = tick.reading
+    raised = [(int(i), name) for name, alarm in reading.alarms.items() for i in np.flatnonzero(alarm.code)]
+    for i, name in sorted(raised, key=lambda found: found[0]):
+        alarm, values, sample = reading.alarms[name], reading.values.get(name), tick.samples[i]
+        word, cause = CODES[int(alarm.code[i])], int(alarm.cause[i])
+        column = features[cause] if 0 <= cause < len(features) else None
+        number = int(tick.numbers[i])
+        record: dict[str, object] = {
+            "id": f"{shard}-{tick.rows[i]}-{number}-{name}",
+            "node": sample.node,
+            "time": sample.time,
+            "alarm": word,
+            "index": name,
+            "value": None if values is None else plain(values[i]),
+            "score": plain(alarm.score[i]),
+            "clusters": int(reading.k[i]),
+            "sample": number,
+            "cause": column,
+            "p": plain(alarm.p[i]),
+            "reason": f"{column} changed" if column else MEANING[word],
+        }
+        yield str(record["id"]), record
 
 
 def json_line(record: dict[str, object]) -> str:

@@ -6,16 +6,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from icvi_jax.watch.alarms import Tick
-from icvi_jax.watch.sample import seconds
+from icvi_jax.watch.lines import Form
+from icvi_jax.watch.mutes import Mutes
+from icvi_jax.watch.sample import seconds, zone_of
 from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.ticks import Tick
 
 ROOM = 64
-ZONE = 6  # characters of "+02:00"
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 class History(NamedTuple):
@@ -30,13 +33,13 @@ class History(NamedTuple):
     values : (n, indices).
     """
 
-    time: np.ndarray
-    x: np.ndarray
-    label: np.ndarray
-    k: np.ndarray
-    code: np.ndarray
-    score: np.ndarray
-    values: np.ndarray
+    time: NDArray[np.float64]
+    x: NDArray[np.float64]
+    label: NDArray[np.int16]
+    k: NDArray[np.int16]
+    code: NDArray[np.uint8]
+    score: NDArray[np.float32]
+    values: NDArray[np.float32]
 
 
 class Board:
@@ -44,35 +47,53 @@ class Board:
 
     Parameters
     ----------
-    indices, features : their names.
+    indices : their names.
     length : samples kept of each node.
     silent_after : seconds after which a node that says nothing is silent; 0 never.
     events : how many of the last alarms are kept.
+    mutes : which nodes somebody has muted.
+
+    Attributes
+    ----------
+    names, rows : of the nodes, in the order in which they came.
+    features, units, time_name : what the feed calls its readings and its time, and what it measures them in.
+    zone : time zone of each row whose times have one.
+    head : samples of each row so far.
+    heard, alarmed : when each row was heard and raised an alarm, as `time.monotonic` has it.
+    here : whether this process has the node now.
+    count : events so far.
     """
 
     def __init__(
         self,
         indices: Sequence[str],
-        features: Sequence[str] = (),
         length: int = 240,
         silent_after: float = 0.0,
         events: int = 500,
+        mutes: Mutes | None = None,
     ):
-        self.indices, self.features = tuple(indices), tuple(features)
-        self.length, self.silent_after = length, silent_after
+        self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
         self.lock = threading.Lock()
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
-        self.muted: set[str] = set()
+        self.mutes = mutes or Mutes()
         self.events: deque[dict[str, object]] = deque(maxlen=events)
         self.count = self.samples = 0
+        self.features: tuple[str, ...] = ()
+        self.units: dict[str, str] = {}
         self.time_name = ""
         self.zone: dict[int, str] = {}
         self._maps: dict[str, list[int]] = {}
         self.head = np.zeros(0, np.int64)
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
         self.here, self.alarmed = np.zeros(0, bool), np.zeros(0)
-        self._rings: History | None = None
+        n = length
+        self._rings = History(
+            np.zeros((0, n)),
+            np.zeros((0, n, 0)),
+            *(np.zeros((0, n), kind) for kind in (np.int16, np.int16, np.uint8, np.float32)),
+            np.zeros((0, n, len(self.indices)), np.float32),
+        )
 
     @property
     def bytes_per_node(self) -> int:
@@ -82,24 +103,36 @@ class Board:
     def add(self, shard: Shard, tick: Tick) -> None:
         """Take in one step of the fleet."""
         with self.lock:
-            self.features = shard.features
             rows = self._rows_of(shard, tick)
-            at, rings, reading = self.head[rows] % self.length, self._rings, tick.reading
-            times = [sample.time for sample in tick.samples]
-            rings.time[rows, at] = [seconds(moment) for moment in times]
-            for row, moment in zip(rows, times):
-                if isinstance(moment, str) and moment[-ZONE:][:1] in "+-" and moment[-3:-2] == ":":
-                    self.zone[int(row)] = moment[-ZONE:]
-            rings.x[rows, at] = [sample.x for sample in tick.samples]
-            rings.label[rows, at], rings.k[rows, at] = reading.label[tick.rows], reading.k[tick.rows]
-            rings.values[rows, at] = np.stack([reading.values[name][tick.rows] for name in self.indices], axis=-1)
-            for alarm in list(reading.alarms.values())[:1]:
-                rings.code[rows, at], rings.score[rows, at] = alarm.code[tick.rows], alarm.score[tick.rows]
-                self.score[rows], self.standing[rows] = alarm.score[tick.rows], alarm.standing[tick.rows]
-                self.alarmed[rows[alarm.code[tick.rows] != 0]] = time.monotonic()
-            self.head[rows] += 1
+            self._write(rows, tick, self._columns_of(shard))
+            self.head[rows] += tick.depth + 1  # of several samples of a node the last one is at the greatest depth
             self.heard[rows], self.here[rows] = time.monotonic(), True
             self.samples += len(tick.samples)
+
+    def tell(self, form: Form | None) -> None:
+        """What the feed looks like."""
+        if form is not None:
+            self.time_name = form.time
+            self.units = dict(form.units)
+
+    def _write(self, rows: NDArray[np.intp], tick: Tick, columns: list[int]) -> None:
+        """Put the samples of a tick into the rings; where a ring is shorter than a tick, its last samples stay."""
+        at, rings, reading = (self.head[rows] + tick.depth) % self.length, self._rings, tick.reading
+        times = [sample.time for sample in tick.samples]
+        rings.time[rows, at] = [seconds(moment) for moment in times]
+        for row, moment in zip(rows, times):
+            if isinstance(moment, str) and (zone := zone_of(moment)):
+                self.zone[int(row)] = zone
+        rings.x[rows[:, None], at[:, None], columns] = [sample.x for sample in tick.samples]
+        rings.label[rows, at], rings.k[rows, at] = reading.label, reading.k
+        for column, name in enumerate(self.indices):
+            rings.values[rows, at, column] = reading.values[name]
+        alarms = list(reading.alarms.values())
+        if alarms:
+            code = np.max([alarm.code for alarm in alarms], axis=0)
+            rings.code[rows, at], rings.score[rows, at] = code, alarms[0].score
+            self.score[rows], self.alarmed[rows[code != 0]] = alarms[0].score, time.monotonic()
+            self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
 
     def event(self, alarm: dict[str, object]) -> None:
         """Add an alarm to the list of what happened."""
@@ -112,7 +145,7 @@ class Board:
         with self.lock:
             self.here[self._maps.pop(shard, [])] = False
 
-    def _rows_of(self, shard: Shard, tick: Tick) -> np.ndarray:
+    def _rows_of(self, shard: Shard, tick: Tick) -> NDArray[np.intp]:
         """Rows of the board for the samples of a tick; room is made for nodes that are new."""
         known = self._maps.setdefault(shard.id, [])
         for name in list(shard.rows)[len(known) :]:
@@ -120,22 +153,27 @@ class Board:
                 self.rows[name] = len(self.names)
                 self.names.append(name)
             known.append(self.rows[name])
-        if len(self.names) > len(self.head) or self._rings is None:
+        if len(self.names) > len(self.head):
             self._grow(max(ROOM, 2 * len(self.head), len(self.names)))
-        return np.array(known)[tick.rows]
+        return np.array(known, np.intp)[tick.rows]
+
+    def _columns_of(self, shard: Shard) -> list[int]:
+        """Columns of the board for the readings of a shard: those of two partitions may have other names."""
+        if shard.features != self.features:
+            self.features += tuple(name for name in shard.features if name not in self.features)
+            x = self._rings.x
+            more = np.full((*x.shape[:2], len(self.features) - x.shape[2]), np.nan)
+            self._rings = self._rings._replace(x=np.concatenate([x, more], axis=2))
+        return [self.features.index(name) for name in shard.features]
 
     def _grow(self, room: int) -> None:
-        def longer(a: np.ndarray, fill: float = 0) -> np.ndarray:
+        def longer(a: NDArray[Kind], fill: float = 0) -> NDArray[Kind]:
             new = np.full((room, *a.shape[1:]), fill, a.dtype)
             new[: len(a)] = a
             return new
 
-        n, p = self.length, len(self.features)
-        old = self._rings or History(
-            np.zeros((0, n)), np.zeros((0, n, p)), np.zeros((0, n), np.int16), np.zeros((0, n), np.int16),
-            np.zeros((0, n), np.uint8), np.zeros((0, n), np.float32), np.zeros((0, n, len(self.indices)), np.float32),
-        )  # fmt: skip
-        self._rings = History(*(longer(ring) for ring in old))
+        time, x, *others = self._rings
+        self._rings = History(longer(time, np.nan), longer(x, np.nan), *map(longer, others))
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
         self.alarmed = longer(self.alarmed)
         self.score, self.standing = longer(self.score), longer(self.standing)
@@ -144,32 +182,32 @@ class Board:
         """The ring of one node, oldest sample first; None where there is no such node."""
         with self.lock:
             row = self.rows.get(name)
-            return None if row is None or self._rings is None else self._history(row, self.length)
+            return None if row is None else self._history(row, self.length)
 
     def _history(self, row: int, most: int) -> History:
         head = int(self.head[row])
         at = np.arange(max(0, head - min(most, self.length)), head) % self.length
         return History(*(ring[row, at] for ring in self._rings))
 
-    def ranked(self, search: str = "") -> np.ndarray:
+    def ranked(self, search: str = "") -> NDArray[np.intp]:
         """Rows of nodes whose names contain `search`, worst first: in distress, by score, by last alarm; muted last."""
         with self.lock:
             n = len(self.names)
             score, standing, here = self.score[:n].copy(), self.standing[:n].copy(), self.here[:n].copy()
             alarmed = self.alarmed[:n].copy()
             muted = np.zeros(n, bool)
-            muted[[self.rows[name] for name in self.muted if name in self.rows]] = True
+            muted[[self.rows[name] for name in self.mutes.names if name in self.rows]] = True
             if search:
                 text = search.lower()
                 here &= np.array([text in name.lower() for name in self.names], bool)
         found = np.lexsort((np.arange(n), -alarmed, -np.nan_to_num(score), ~standing, muted))
-        return found[here[found]]
+        return np.asarray(found[here[found]])
 
-    def silent(self, rows: np.ndarray) -> np.ndarray:
+    def silent(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of these rows have said nothing for too long."""
         if not self.silent_after:
             return np.zeros(len(rows), bool)
-        return time.monotonic() - self.heard[rows] > self.silent_after
+        return np.asarray(time.monotonic() - self.heard[rows] > self.silent_after)
 
     def strips(self, rows: Sequence[int], most: int) -> Iterator[tuple[int, History]]:
         """The last samples of some nodes."""

@@ -151,7 +151,7 @@ class Watch:
         self.save()
 
     def _maybe_save(self) -> None:
-        if self.folder and time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
+        if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
 
     def _begin(self) -> None:
@@ -169,6 +169,8 @@ class Watch:
         """Count what was accepted and store the alarms."""
         if self.shard is None:
             return
+        if self.board is not None:
+            self.board.tell(self.reader.form)
         found = count(self.shard, self.store, self.board)
         self.alarms += found
         self._unprinted |= found > 0
@@ -181,6 +183,8 @@ class Watch:
     def save(self) -> None:
         """Write a checkpoint, and forget what the one before it has: should the new one be damaged, that one serves."""
         self._saved_at = time.monotonic()
+        if self.folder is None:
+            self.store.forget(self._taken)  # what is out everywhere; nobody will go on from here
         if self.folder is None or self.shard is None or self._saved == self._taken:
             return
         self.store.check()  # before the checkpoint makes a folder anew that somebody took away

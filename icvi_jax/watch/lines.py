@@ -7,16 +7,18 @@ import json
 import math
 import os
 import select
+import string
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from icvi_jax.tables.rules import by_name, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
 from icvi_jax.tables.table import LARGEST
-from icvi_jax.watch.sample import Sample, known_as
+from icvi_jax.watch.sample import Sample, known_as, said
 
-NODE = "node"
+NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 PIECE, WAIT = 1 << 16, 0.5
+BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is read; of a longer one no more is kept than shows that it is too long."""
 
@@ -29,17 +31,19 @@ class Form(NamedTuple):
     features : names of the readings.
     header : names of all fields of a CSV line; none where lines are JSON.
     time : name of the time, or empty.
+    units : of the readings that have one: name and unit.
     """
 
     features: tuple[str, ...]
     header: tuple[str, ...]
     time: str = ""
+    units: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, stored: Sequence[Sequence[str]]) -> Form:
+    def of(cls, stored: Sequence[Any]) -> Form:
         """The form that was stored as lists."""
-        features, header, time = stored
-        return cls(tuple(features), tuple(header), str(time))
+        features, header, time, units = (*stored, ())[:4]
+        return cls(tuple(features), tuple(header), str(time), tuple((name, unit) for name, unit in units))
 
 
 def lines_of(descriptor: int) -> Iterator[list[bytes]]:
@@ -81,6 +85,7 @@ class Reader:
         self.json = False
         self.count = 0
         self.notes: list[str] = []
+        self._units: dict[str, str] = {}
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
         """Understand one line; None for a blank line or a header, ValueError for a bad one."""
@@ -89,10 +94,10 @@ class Reader:
             raise ValueError(f"longer than {LONGEST_LINE:,} bytes")
         # What is no UTF-8 is kept as it is: two such names must not become one.
         text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
-        text = text.strip().lstrip("\ufeff")
+        text = text.strip(BLANK)
         if not text:
             return None
-        if text.startswith("{") or (self.json and not self.header):
+        if text[0] == "{" or (self.json and not self.header):
             self.json = True
             record = _json(text)
         else:
@@ -109,12 +114,14 @@ class Reader:
     @property
     def form(self) -> Form | None:
         """What is known of the feed, once there was a sample."""
-        return Form(self.features, self.header, self.time) if self._settled else None
+        if not self._settled:
+            return None
+        return Form(self.features, self.header, self.time, tuple(self._units.items()))
 
     def go_on(self, form: Form) -> None:
         """Go on with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
-        self.time, self._settled = self.time or form.time, True
+        self.time, self._settled, self._units = self.time or form.time, True, dict(form.units)
 
     def _take_header(self, names: tuple[str, ...]) -> None:
         """Take the first CSV line as the names."""
@@ -134,10 +141,17 @@ class Reader:
             raise ValueError(f"{self.node!r} is not a name")
         if not self._settled:
             self._settle(record)
-        when = record.get(self.time) if self.time else None
-        x = tuple(_reading(name, record) for name in self.features)
+        x = tuple([_reading(name, record) for name in self.features])
         self._settled = True
-        return Sample(known_as(str(node)), when if isinstance(when, (str, int, float)) else None, x)
+        if UNITS in record:
+            self._note_units(record[UNITS])
+        return Sample(known_as(str(node)), said(record.get(self.time)) if self.time else None, x)
+
+    def _note_units(self, given: object) -> None:
+        """Units that come with a sample, such as {"celsius": "°C"}."""
+        for name, unit in given.items() if isinstance(given, dict) else ():
+            if name in self.features and isinstance(unit, str):
+                self._units[name] = unit[:LONGEST_UNIT]
 
     def _settle(self, record: dict[str, object]) -> None:
         """Find time and features in the first sample: its numbers, but for those whose names say what else they are."""
@@ -171,9 +185,11 @@ def _fields(text: str) -> tuple[str, ...]:
 
 def _reading(name: str, record: dict[str, object]) -> float:
     """The reading of one name; NaN where it is missing or not finite."""
-    if name not in record:
-        raise ValueError(f"no {name!r}")
-    value = record[name]
+    value = record.get(name, _reading)
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # nearly always
+        return value
+    if value is _reading:
+        raise ValueError(f"no {name!r}, which the first sample had (--columns says what a sample must have)")
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
     number = _number(value)

@@ -6,17 +6,18 @@ after a second, then after twice as long each time, up to five minutes; the watc
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from icvi_jax.text import say
 from icvi_jax.watch.intake import Complaints
+from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.store import Store
 
 FIRST, LONGEST, TIMEOUT = 1.0, 300.0, 10.0
@@ -41,22 +42,37 @@ class Receiver(Protocol):
 
 
 class Webhook:
-    """A POST of the alarm's JSON; the header `Idempotency-Key` has its id."""
+    """A POST of the alarm's JSON; the header `Idempotency-Key` has its id. Any answer but 2xx is a failure."""
 
     def __init__(self, url: str):
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        place = urlsplit(url)
+        if place.scheme not in ("http", "https") or not place.hostname:
             raise ValueError(f"--webhook {url}: expected http://… or https://…")
-        self.url, self.name = url, f"webhook {urlsplit(url).hostname}"
+        # Two hooks of one host are told apart, and the rest of the address, which may be a secret, is not shown.
+        digest = hashlib.blake2b(url.encode(), digest_size=3).hexdigest()
+        self.url, self.name = url, f"webhook {place.hostname} ({digest})"
+        self._opener = urllib.request.build_opener(_NoMove)
 
     def send(self, line: str) -> None:
         """Post one alarm."""
-        headers = {"Content-Type": "application/json", "Idempotency-Key": str(json.loads(line)["id"])}
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": quote(str(json.loads(line)["id"])),
+            "User-Agent": "icvi-watch",
+        }
         request = urllib.request.Request(self.url, line.encode(), headers, method="POST")
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the scheme was checked
+        with self._opener.open(request, timeout=TIMEOUT) as answer:
             answer.read(1)
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class _NoMove(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: it would make a GET of the POST, and the alarm would be lost."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Nowhere."""
 
 
 class Sender:
@@ -66,11 +82,11 @@ class Sender:
     ----------
     receiver : whom to pass alarms on to.
     stores : gives the stores as they are now.
-    muted : names of nodes whose alarms are not passed on.
+    mutes : nodes whose alarms are not passed on.
     """
 
-    def __init__(self, receiver: Receiver, stores: Callable[[], Iterable[Store]], muted: Callable[[], set[str]] = set):
-        self.receiver, self._stores, self._muted = receiver, stores, muted
+    def __init__(self, receiver: Receiver, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
+        self.receiver, self._stores, self._mutes = receiver, stores, mutes or Mutes()
         self.sent = self.failed = 0
         self._complaints = Complaints()
         self._stop = threading.Event()
@@ -84,9 +100,10 @@ class Sender:
             try:
                 busy = self._pass_on()
                 pause = FIRST
-            except (OSError, ValueError) as error:
+            except Exception as error:  # whatever it is: this thread must not end while alarms wait
                 self.failed += 1
-                self._complaints.say(f"{self.receiver.name}: {error}; alarms wait and are sent again")
+                why = str(error) or type(error).__name__
+                self._complaints.say(f"{self.receiver.name}: {why}; alarms wait and are sent again")
                 pause = FIRST if self.sent > before else pause  # it works now and then: no need to wait for long
                 self._stop.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST)
@@ -101,7 +118,7 @@ class Sender:
             for alarm in store.waiting(self.receiver.name, 100):
                 if self._stop.is_set():
                     return False
-                if json.loads(alarm.line)["node"] not in self._muted():
+                if json.loads(alarm.line)["node"] not in self._mutes.names:
                     self.receiver.send(alarm.line)
                     self.sent += 1
                 store.mark(self.receiver.name, alarm.number)
@@ -117,7 +134,7 @@ class Sender:
 
 def receivers(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Receiver]:
     """Those whom the options name."""
-    found: list[Receiver] = [Webhook(url) for url in webhooks]
+    found: list[Receiver] = [Webhook(url) for url in dict.fromkeys(webhooks)]
     if mqtt:
         from icvi_jax.watch.mqtt import Publisher
 
@@ -126,10 +143,6 @@ def receivers(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tupl
         from icvi_jax.watch.kafka import Topic
 
         found.append(Topic(*kafka))
-    names = [receiver.name for receiver in found]
-    if len(set(names)) < len(names):
-        for number, receiver in enumerate(found):
-            receiver.name += f" ({number + 1})"
     for receiver in found:
         say(f"alarms also go to {receiver.name}")
     return found

@@ -94,6 +94,8 @@ class Partition:
             self.shard = Shard(self.pipe, form.features, self.id, self.keep_old, self.late)
         if self.shard is not None:
             self.shard.accept(samples)
+            if self.board is not None:
+                self.board.tell(form)
             self.alarms += count(self.shard, self.store, self.board)
         self.offset = new[-1].offset() + 1
 

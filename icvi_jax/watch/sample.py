@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
+
+from icvi_jax.tables.table import LARGEST
 
 LONGEST_NAME = 200
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+LATEST = 1e30
 Time = str | int | float | None
 
 
@@ -27,6 +32,41 @@ class Sample(NamedTuple):
     x: tuple[float, ...]
 
 
+def checked(node: str, time: Time, x: Sequence[float], features: Sequence[str]) -> Sample:
+    """A sample that a program hands over; a ValueError where it is none.
+
+    Examples
+    --------
+    >>> checked("roof", 1, [20], ["celsius"])
+    Sample(node='roof', time=1, x=(20.0,))
+    >>> checked("roof", 1, [20, 30], ["celsius"])
+    Traceback (most recent call last):
+    ValueError: sample of 'roof' at 1: 2 readings, expected 1 (celsius)
+    """
+    where = f"sample of {node!r} at {time!r}"
+    if not isinstance(node, str):
+        raise ValueError(f"{where}: the name of a node must be text")
+    if not isinstance(time, (str, int, float, type(None))):
+        raise ValueError(f"{where}: a time is a number, a text or None")
+    if len(x) != len(features):
+        raise ValueError(f"{where}: {len(x)} readings, expected {len(features)} ({', '.join(features)})")
+    try:
+        numbers = tuple(map(float, x))
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}: {x!r} are not numbers") from None
+    for name, number in zip(features, numbers):
+        if math.isfinite(number) and abs(number) > LARGEST:
+            raise ValueError(f"{where}: {name!r} is {number:.3g}, too large for a reading")
+    return Sample(known_as(node), said(time), tuple(x if math.isfinite(x) else math.nan for x in numbers))
+
+
+def said(time: object) -> Time:
+    """The time as it was written; None for what is no time, and for NaN and infinity, which JSON does not have."""
+    if isinstance(time, float):
+        return time if math.isfinite(time) else None
+    return time if isinstance(time, (str, int)) else None
+
+
 def order(time: Time) -> int | float | None:
     """A number that grows with the time: numbers as they are, ISO dates in microseconds; None where there is no order.
 
@@ -41,7 +81,12 @@ def order(time: Time) -> int | float | None:
         return _order_of_text(time.strip())
     if time is None or isinstance(time, bool):
         return None
-    return time if math.isfinite(time) else None
+    return time if _is_usable(time) else None
+
+
+def _is_usable(number: int | float) -> bool:
+    """Whether a number may be a time: finite, and no whole number that is larger than any float."""
+    return -LATEST < number < LATEST
 
 
 def _order_of_text(text: str) -> int | float | None:
@@ -50,7 +95,7 @@ def _order_of_text(text: str) -> int | float | None:
             number = read(text)
         except ValueError:
             continue
-        return number if math.isfinite(number) else None
+        return number if _is_usable(number) else None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -74,6 +119,19 @@ def seconds(time: Time) -> float:
     return when / next((unit for unit in (1, 1e3, 1e6, 1e9) if 3.2e8 * unit <= when < 4.1e9 * unit), 1)
 
 
+def zone_of(text: str) -> str:
+    """The time zone of a date, such as +02:00; empty where it has none.
+
+    Examples
+    --------
+    >>> zone_of("2024-05-01T12:00:00+02:00"), zone_of("2024-05-01T12:00Z"), zone_of("2024-05-01")
+    ('+02:00', 'UTC', '')
+    """
+    if text[-1:] in "Zz" and text[:1].isdigit():
+        return "UTC"
+    return text[-6:] if text[-6:-5] in ("+", "-") and text[-3:-2] == ":" and ":" in text[:-6] else ""
+
+
 def _is_date(text: str) -> bool:
     try:
         float(text)
@@ -82,6 +140,7 @@ def _is_date(text: str) -> bool:
     return False
 
 
+@lru_cache(65536)
 def known_as(name: str) -> str:
     """The name a node goes by: its own, or where that is long or no valid text, a readable part and a digest of all.
 

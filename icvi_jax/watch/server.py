@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import json
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
 
@@ -21,6 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from icvi_jax.text import say
 from icvi_jax.watch.board import Board
@@ -28,7 +30,7 @@ from icvi_jax.watch.hub import Hub
 from icvi_jax.watch.metrics import Fleet, exposition
 from icvi_jax.watch.views import fleet_view, node_view, summary
 
-BEAT = 0.5
+BEAT, LONGEST_BODY = 0.5, 10_000
 COOKIE = "icvi"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -109,11 +111,20 @@ class Site:
         return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
 
     async def _mute(self, request: Request) -> Response:
-        given = await request.json() if int(request.headers.get("content-length") or 0) < 10_000 else None
-        if not isinstance(given, dict) or given.get("name") not in self.board.rows:
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LONGEST_BODY:
+                return PlainTextResponse("too long", 413)
+        try:
+            given = json.loads(body)
+            name, muted = str(given["name"]), bool(given["muted"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return PlainTextResponse('expected {"name": …, "muted": …}', 400)
+        if name not in self.board.rows:
             return PlainTextResponse("there is no such node", 404)
-        (self.board.muted.add if given.get("muted") else self.board.muted.discard)(given["name"])
-        return JSONResponse({"muted": sorted(self.board.muted)})
+        self.board.mutes.set(name, muted)
+        return JSONResponse({"muted": sorted(self.board.mutes.names)})
 
     async def _metrics(self, _request: Request) -> Response:
         return Response(exposition(self.fleet, self.worst), media_type="text/plain; version=0.0.4")
@@ -142,15 +153,15 @@ class Site:
 class _Guard:
     """Refuses what is not for us, and adds the headers that every answer has."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], site: Site):
+    def __init__(self, app: ASGIApp, site: Site):
         self.app, self.site = app, site
 
-    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def with_headers(message: dict) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             await send(message)
@@ -188,9 +199,14 @@ def page_served(fleet: Fleet, board: Board, address: str, token: str = "", worst
         raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
     site = Site(fleet, board, token, worst)
     config = uvicorn.Config(
-        site.app, log_config=None, access_log=False, limit_concurrency=200, timeout_graceful_shutdown=1, lifespan="on",
+        site.app,
+        log_config=None,
+        access_log=False,
+        limit_concurrency=200,
+        timeout_graceful_shutdown=1,
+        lifespan="on",
         server_header=False,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="icvi page", daemon=True)
     thread.start()

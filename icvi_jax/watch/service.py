@@ -15,6 +15,7 @@ from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.intake import Complaints
 from icvi_jax.watch.lines import Reader, lines_of
 from icvi_jax.watch.metrics import Fleet, serving
+from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.notify import Receiver, Sender, receivers
 from icvi_jax.watch.partition import Partition
 from icvi_jax.watch.signals import Interrupts
@@ -59,7 +60,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     board = None
     if service.page:
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
-        board = Board(indices, (), service.history, service.silent_after)
+        board = Board(indices, service.history, service.silent_after, mutes=Mutes(service.folder))
     run = _kafka if service.kafka else _one_process
     run(pipe, make_reader, service, to, board)
 
@@ -70,9 +71,15 @@ def _one_process(
     """Standard input or MQTT: one shard, with notes of its own."""
     sinks = [receiver.name for receiver in to]
     watch = Watch(
-        pipe, make_reader(), service.folder, keep_old=service.keep_old, late=service.late, sinks=sinks, board=board,
+        pipe,
+        make_reader(),
+        service.folder,
+        keep_old=service.keep_old,
+        late=service.late,
+        sinks=sinks,
+        board=board,
         silent_after=service.silent_after,
-    )  # fmt: skip
+    )
     try:
         again = watch.restore()
         if watch.samples:
@@ -140,7 +147,7 @@ def _around(
 ) -> Iterator[Interrupts]:
     """Signals, metrics, the page and those who pass alarms on, while the block runs; Ctrl-C is its usual end."""
     with ExitStack() as stack:
-        interrupts = Interrupts()
+        interrupts, mutes = Interrupts(), board.mutes if board else Mutes(service.folder)
         stack.callback(interrupts.close)
         stack.enter_context(serving(fleet, service.prometheus, service.address, service.worst))
         if board is not None:
@@ -148,7 +155,7 @@ def _around(
 
             stack.enter_context(page_served(fleet, board, service.page, service.token, service.worst))
         for receiver in to:
-            sender = Sender(receiver, stores, lambda: board.muted if board else set())
+            sender = Sender(receiver, stores, mutes)
             stack.callback(sender.close)
         try:
             yield interrupts

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 
 from icvi_jax.drive.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.watch.alarms import Tick, alarms_of
+from icvi_jax.watch.alarms import alarms_of
 from icvi_jax.watch.late import Late
-from icvi_jax.watch.sample import Sample, order
+from icvi_jax.watch.sample import Sample, Time, checked, order
+from icvi_jax.watch.ticks import Block, Tick, blocks
 
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16
-LAYOUT = 2
-"""Version of what a checkpoint says beside the state; 1 had a journal of its own."""
+LAYOUT = 3
+"""Version of what a checkpoint says beside the state; 1 had a journal of its own, 2 counted samples as positions."""
 
 
 class Shard:
@@ -40,7 +42,8 @@ class Shard:
     rows : row of each node in the fleet.
     positions : what the caller gave to `save`, such as offsets in a log.
     heard : when each node was last heard, as `time.monotonic` has it, (N,).
-    score, standing : of each node's first monitor, (N,).
+    counts : samples of each node, (N,).
+    score, standing : of each node's first monitor, and whether any of its alarms stands, (N,).
     more : what else the caller gave to `save`.
 
     Examples
@@ -72,28 +75,26 @@ class Shard:
         self._last: dict[str, int | float] = {}
         self._ready: list[Sample] = []
         self._origin = np.zeros((0, len(self.features)))
-        self._unusable = np.zeros(0, np.int32)
+        self._unusable, self.counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self.heard = np.zeros(0)
         self.score, self.standing = np.zeros(0), np.zeros(0, bool)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike, pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard:
+    def load(cls, folder: str | os.PathLike[str], pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard:
         """The shard as it was saved."""
         live = Live.load(folder, pipe, keep=KEEP)
-        extra = live.extra or {}
+        extra: Mapping[str, Any] = live.extra or {}  # of our own making: see `save`
         if extra.get("layout") != LAYOUT:
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: begin with a new folder")
         shard = cls(pipe, extra["features"], extra["id"], keep_old, late)
+        shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
         shard.late.restore(extra["late"])
-        shard.taken = extra["taken"]
-        shard.live = live
-        shard.rows = {name: row for row, name in enumerate(live.names)}
-        shard.samples, shard.positions, shard._last = extra["samples"], extra["positions"], extra["last"]
-        shard.more = extra["more"]
-        shard._origin = np.array(extra["origin"], float).reshape(-1, len(shard.features))
-        shard._unusable = np.array(extra["unusable"], np.int32)
+        shard.taken, shard.samples, shard._last = extra["taken"], extra["samples"], extra["last"]
+        shard.positions, shard.more = extra["positions"], extra["more"]
+        shard._origin = np.array(extra["origin"], np.float64).reshape(-1, len(shard.features))
+        shard._unusable, shard.counts = np.array(extra["unusable"], np.int32), np.array(extra["counts"], np.int64)
         shard.heard = np.full(len(shard.rows), time.monotonic())
-        shard.score, shard.standing = np.array(extra["score"], float), np.array(extra["standing"], bool)
+        shard.score, shard.standing = np.array(extra["score"], np.float64), np.array(extra["standing"], bool)
         return shard
 
     @property
@@ -101,9 +102,12 @@ class Shard:
         """The state of all nodes (…, N), in the order of `rows`: the same however samples were cut into batches."""
         return self.live.state._replace(missing=self._unusable.copy())  # not: ticks at which a node had nothing to say
 
-    def take(self, batch: Iterable[tuple[str, str | int | float | None, Sequence[float]]]) -> list[dict[str, object]]:
-        """Take in samples (node, time, x) in the order in which they came, and give the alarms."""
-        self.accept(Sample(node, time, tuple(x)) for node, time, x in batch)
+    def take(self, batch: Iterable[tuple[str, Time, Sequence[float]]]) -> list[dict[str, object]]:
+        """Take in samples (node, time, x) in the order in which they came, and give the alarms.
+
+        A reading of NaN is a missing one. One sample that is none is a ValueError, and none of the batch is taken in.
+        """
+        self.accept([checked(node, time, x, self.features) for node, time, x in batch])
         return [alarm for tick in self.compute() for _, alarm in alarms_of(tick, self.id, self.features)]
 
     def accept(self, batch: Iterable[Sample], again: bool = False) -> list[Sample]:
@@ -117,7 +121,7 @@ class Shard:
                 self.old += 1
                 continue
             else:
-                self._line_up(sample)
+                self._line_up(sample, when)
             fresh.append(sample)
         self.taken += len(fresh)
         return fresh
@@ -126,60 +130,65 @@ class Shard:
         last = self._last.get(sample.node)
         return (last is not None and when <= last) or (self.late.wait > 0 and self.late.has(sample))
 
-    def _line_up(self, sample: Sample) -> None:
+    def _line_up(self, sample: Sample, when: int | float) -> None:
         """Let a sample wait for its turn in time; where none waits, its turn is now."""
-        for one in self.late.push(sample) if self.late.wait else (sample,):
-            when = order(one.time) or 0
-            self._last[one.node] = max(when, self._last.get(one.node, when))
+        turn = [(sample, when)]
+        if self.late.wait:
+            turn = [(one, order(one.time) or 0) for one in self.late.push(sample)]
+        for one, moment in turn:
+            self._last[one.node] = max(moment, self._last.get(one.node, moment))
             self._ready.append(one)
 
     def compute(self) -> Iterator[Tick]:
         """Count what was accepted: the steps that the fleet makes with it."""
         ready, self._ready = self._ready, []
-        for tick in _ticks(ready):
-            yield self._step(tick)
+        self._make_room(ready)
+        for block in blocks(ready, self.rows):
+            yield self._step(block)
 
     def flush(self) -> None:
         """Let `compute` count what waits for late samples, since none will come."""
         self._ready += self.late.held()
         self.late.clear()
 
-    def _step(self, samples: list[Sample]) -> Tick:
-        """Tick once with these samples, at most one a node."""
-        self._make_room(samples)
-        rows = np.array([self.rows[sample.node] for sample in samples])
-        x = np.full((len(self.live.names), self.live.features), np.nan)
+    def _step(self, block: Block) -> Tick:
+        """Move the fleet on by a block."""
+        samples, rows, depth, length = block
         # About the first reading of the node: float32 at an offset of 1e6 would lose what matters.
-        x[rows] = np.array([sample.x for sample in samples]) - self._origin[rows]
-        offered = self.live.positions
-        offered[rows] += 1  # a node's own count: others tick without it
-        reading = self.live.tick(x, offered)
+        x = block.readings(len(self.rows), len(self.features)) - self._origin[:, None]
+        if length == 1:
+            reading = jax.tree.map(lambda a: a[rows], self.live.tick(x[:, 0]))
+        else:
+            reading = jax.tree.map(lambda a: a[rows, depth], self.live.tick_many(x))
+        numbers = self.counts[rows] + depth + 1
+        self.counts[rows] = numbers  # in order: of several, the last one stays
         self.samples += len(samples)
         self.heard[rows] = time.monotonic()
-        self._unusable[rows] += ~reading.seen[rows]
-        for alarm in list(reading.alarms.values())[:1]:
-            self.score[rows], self.standing[rows] = alarm.score[rows], alarm.standing[rows]
-        return Tick(samples, rows, offered[rows], reading)
+        np.add.at(self._unusable, rows, ~reading.seen)
+        alarms = list(reading.alarms.values())
+        if alarms:
+            self.score[rows] = alarms[0].score
+            self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
+        return Tick(samples, rows, depth, numbers, reading)
 
     def _make_room(self, samples: Sequence[Sample]) -> None:
         """Add the nodes that were not seen before."""
-        new = [sample for sample in samples if sample.node not in self.rows]
+        new = {sample.node: sample.x for sample in reversed(samples) if sample.node not in self.rows}
         if not new:
             return
-        for sample in new:
-            if len(sample.x) != len(self.features):
-                raise ValueError(f"{sample.node!r}: {len(sample.x)} readings, expected {len(self.features)}")
-        self.live.add([sample.node for sample in new])
-        self.rows |= {sample.node: len(self.rows) + n for n, sample in enumerate(new)}
-        self._origin = np.concatenate([self._origin, np.nan_to_num([sample.x for sample in new])])
-        self._unusable = np.append(self._unusable, np.zeros(len(new), np.int32))
-        self.heard = np.append(self.heard, np.zeros(len(new)))
-        self.score = np.append(self.score, np.zeros(len(new)))
-        self.standing = np.append(self.standing, np.zeros(len(new), bool))
+        names = list(dict.fromkeys(sample.node for sample in samples if sample.node in new))
+        self.live.add(names)
+        self.rows |= {name: len(self.rows) + n for n, name in enumerate(names)}
+        self._origin = np.concatenate([self._origin, np.nan_to_num([new[name] for name in names])])
+        zeros = np.zeros(len(names))
+        self._unusable = np.append(self._unusable, zeros.astype(np.int32))
+        self.counts = np.append(self.counts, zeros.astype(np.int64))
+        self.heard, self.score = np.append(self.heard, zeros), np.append(self.score, zeros)
+        self.standing = np.append(self.standing, zeros.astype(bool))
 
     def save(
-        self, folder: str | os.PathLike, positions: Mapping[str, int] | None = None, **more: object
-    ) -> os.PathLike:
+        self, folder: str | os.PathLike[str], positions: Mapping[str, int] | None = None, **more: object
+    ) -> os.PathLike[str]:
         """Write a checkpoint, with the positions in the sources from which a restart has to go on."""
         self.positions, self.more = dict(positions or {}), more
         return self.live.save(
@@ -195,6 +204,7 @@ class Shard:
                 "origin": self._origin.tolist(),
                 "last": self._last,
                 "unusable": self._unusable.tolist(),
+                "counts": self.counts.tolist(),
                 "score": self.score.tolist(),
                 "standing": self.standing.tolist(),
                 "more": more,
@@ -205,15 +215,3 @@ class Shard:
 def saved_in(folder: Path) -> bool:
     """Whether there is a checkpoint in a folder."""
     return any(folder.glob("*.icvi"))
-
-
-def _ticks(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Cut samples into ticks: several of one node make several, in their order."""
-    ticks: list[list[Sample]] = []
-    depth: dict[str, int] = defaultdict(int)
-    for sample in samples:
-        if depth[sample.node] == len(ticks):
-            ticks.append([])
-        ticks[depth[sample.node]].append(sample)
-        depth[sample.node] += 1
-    return ticks

@@ -37,7 +37,7 @@ class Silence:
         names = list(shard.rows) if new else []
         found = []
         for row, _ in sorted(new):
-            number = int(shard.live.positions[row])
+            number = int(shard.counts[row])
             record: dict[str, object] = {
                 "id": f"{shard.id}-{row}-{number}-silent",
                 "node": names[row],

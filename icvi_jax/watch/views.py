@@ -38,7 +38,7 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
     page = min(page, pages - 1)
     rows = ranked[page * PAGE : (page + 1) * PAGE]
     which = board.indices.index(index) if index in board.indices else 0
-    silent = board.silent(rows)
+    silent, muted = board.silent(rows), board.mutes.names
     about = {entry.name: entry for entry in catalogue()}
     return {
         "page": page,
@@ -53,7 +53,7 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
                 "score": _number(board.score[row]),
                 "standing": bool(board.standing[row]),
                 "silent": bool(quiet),
-                "muted": board.names[row] in board.muted,
+                "muted": board.names[row] in muted,
                 "values": [_number(value, 5) for value in strip.values[:, which]],
                 "codes": strip.code.tolist(),
             }
@@ -72,7 +72,7 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         events = [event for event in board.events if event["node"] == name]
     return {
         "name": name,
-        "muted": name in board.muted,
+        "muted": name in board.mutes.names,
         "silent": bool(board.silent(np.array([row]))[0]),
         "score": _number(board.score[row]),
         "standing": bool(board.standing[row]),

@@ -10,6 +10,7 @@ import pytest
 from watching import alarms, begun, samples, taken, until
 
 from icvi_jax.watch import notify
+from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.notify import Sender, Webhook, receivers
 from icvi_jax.watch.store import Store
 
@@ -82,9 +83,11 @@ def test_a_receiver_that_is_away_does_not_hold_up_the_watch(monkeypatch):
 def test_a_muted_node_is_not_passed_on(receiver):
     server, url = receiver
     server.posts = 1
-    hook, store = Webhook(url), Store(None, ["webhook 127.0.0.1"])
+    hook, mutes = Webhook(url), Mutes()
+    store = Store(None, [hook.name])
+    mutes.set("a", True)
     store.add(1, [(name, json.dumps({"id": name, "node": name})) for name in ("a", "b")])
-    sender = Sender(hook, lambda: [store], lambda: {"a"})
+    sender = Sender(hook, lambda: [store], mutes)
     until(lambda: not store.waiting(hook.name), "the alarms")
     sender.close()
     assert [key for key, _ in server.got] == ["b"]

@@ -73,7 +73,7 @@ def test_rings_hold_the_last_samples_and_no_more():
     watch.take(taken([("a", t, 1.0) for t in range(300, 900)]))
     assert [ring.nbytes for ring in board._rings] == before and board.samples == len(items) + 600
     assert [board.names[row] for row in board.ranked()] == ["a", "b"]
-    board.muted.add("a")
+    board.mutes.set("a", True)
     assert [board.names[row] for row in board.ranked()] == ["b", "a"] and len(board.ranked("B")) == 1
 
 
@@ -118,7 +118,7 @@ def test_what_the_server_answers(served):
         assert refusal(request)[0] == 403
         request.add_header("X-Icvi", "1")
         with urllib.request.urlopen(request, timeout=30) as answer:
-            assert json.load(answer) == {"muted": ["a"]} and board.muted == {"a"}
+            assert json.load(answer) == {"muted": ["a"]} and board.mutes.names == {"a"}
 
 
 def test_beyond_this_machine_there_is_a_token(served, capsys):
@@ -172,6 +172,6 @@ def test_in_a_browser(served, require):
         assert EVIL in driver.find_element("id", "who").text and driver.title == "icvi watch"
         driver.find_element("id", "mute").click()
         until("icvi.state().node.muted", "the mute")
-        assert board.muted == {EVIL}
+        assert board.mutes.names == {EVIL}
         driver.find_element("id", "pause").click()
         assert driver.execute_script("return icvi.state().paused") and not browser.errors(driver)
