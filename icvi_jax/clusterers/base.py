@@ -17,12 +17,20 @@ class Clusterer(ABC):
 
     Attributes
     ----------
+    name : as the command knows it, such as "sk-means".
     crisp : whether memberships are always 0 or 1, so that the fuzzifier plays no part.
     grouped : whether a cluster may have several slots: then prototypes have names.
+    size, finds_k, cost, forgets, avoid : what the catalogue says of it; see `icvi_jax.clusterers.catalogue`.
     """
 
+    name: ClassVar[str]
     crisp: ClassVar[bool]
     grouped: ClassVar[bool] = False
+    size: ClassVar[str] = "k"
+    finds_k: ClassVar[bool] = False
+    cost: ClassVar[str] = "k p"
+    forgets: ClassVar[str] = "nothing."
+    avoid: ClassVar[str] = "Nothing is known yet."
 
     @property
     @abstractmethod

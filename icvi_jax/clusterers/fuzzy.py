@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import ellipsoid
@@ -10,7 +10,7 @@ from icvi_jax.kernels.arrays import cast, count, namespace, position, slots, sma
 from icvi_jax.kernels.moments import share, weights
 from icvi_jax.kernels.seeding import seat
 from icvi_jax.spec import above, finite, required, spec, whole
-from icvi_jax.types import Array, Event, Prototypes, Shown
+from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
 class FuzzyState(NamedTuple):
@@ -32,7 +32,9 @@ class FuzzyState(NamedTuple):
 
 @spec
 class FuzzyCMeans(Clusterer):
-    r"""Online fuzzy c-means with forgetting: soft memberships, and centres that are faded weighted means.
+    r"""k centres and soft memberships, for clusters that overlap; indices jump at changes.
+
+    Online fuzzy c-means with forgetting: every centre is the faded mean of all samples, weighted by its memberships.
 
     With squared distances :math:`d_i`, at least :math:`10^{−12}` of the largest:
 
@@ -54,21 +56,27 @@ class FuzzyCMeans(Clusterer):
     k: int = required()
     forgetting: float = 0.99
     fuzzifier: float = 2.0
-    crisp = False
+    name: ClassVar = "fuzzy"
+    crisp: ClassVar = False
+    cost: ClassVar = "k p, with k logarithms"
+    forgets: ClassVar = "weights fade by `forgetting` a sample, also those of a cluster that gets nothing."
+    avoid: ClassVar = (
+        "Where clusters differ much in size: every centre feels every sample, and small clusters are drawn away."
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole("FuzzyCMeans", "k", self.k)
         above("FuzzyCMeans", "forgetting", self.forgetting, 0, 1)
         finite("FuzzyCMeans", "fuzzifier", self.fuzzifier, 1)
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.k
 
-    def least(self, features):
+    def least(self, features: int) -> int:
         return self.k
 
-    def init(self, features, streams, xp, dtype):
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> FuzzyState:
         zero = xp.zeros((self.k, features, *streams), dtype=dtype)
         return FuzzyState(
             zero,
@@ -78,7 +86,7 @@ class FuzzyCMeans(Clusterer):
             xp.zeros(streams, dtype=xp.bool),
         )
 
-    def step(self, state, x, seen):
+    def step(self, state: FuzzyState, x: Array, seen: Array) -> tuple[FuzzyState, Event]:
         xp = namespace(x)
         v, seeds, N, active, ready = state
         m = cast(self.fuzzifier, x)

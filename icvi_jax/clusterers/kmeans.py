@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, count, larger, namespace, slots, squares
 from icvi_jax.kernels.seeding import seat
 from icvi_jax.spec import above, one_of, required, spec, static, whole
-from icvi_jax.types import Array, Event, Prototypes, Shown
+from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
 class KMeansState(NamedTuple):
@@ -26,7 +26,9 @@ class KMeansState(NamedTuple):
 
 @spec
 class SequentialKMeans(Clusterer):
-    """Sequential k-means: the first k samples are the centres, later ones move the nearest.
+    """k centres, each the mean of its members; with a finite memory they follow, and indices jump at changes.
+
+    Sequential k-means: the first k samples are the centres, later ones move the nearest.
 
     .. math:: i = \\arg\\min_i ‖x − v_i‖, \\quad n_i ← n_i + 1, \\quad v_i ← v_i + \\max(1/n_i, 1/memory) (x − v_i)
 
@@ -51,29 +53,34 @@ class SequentialKMeans(Clusterer):
     memory: float = float("inf")
     seeding: str = static("first")
     warmup: str = static("exact")
-    crisp = True
+    name: ClassVar = "sk-means"
+    crisp: ClassVar = True
+    forgets: ClassVar = "nothing; with memory=, each centre all but the last so many members of its cluster."
+    avoid: ClassVar = (
+        "Where the partition itself must be right and k is not known; without memory= where clusters move."
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole("SequentialKMeans", "k", self.k)
         above("SequentialKMeans", "memory", self.memory, 1)
         one_of("SequentialKMeans", "seeding", self.seeding, ("first", "distinct"))
         one_of("SequentialKMeans", "warmup", self.warmup, ("exact", "paper"))
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.k
 
-    def least(self, features):
+    def least(self, features: int) -> int:
         return self.k
 
-    def init(self, features, streams, xp, dtype):
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> KMeansState:
         return KMeansState(
             xp.zeros((self.k, features, *streams), dtype=dtype),
             xp.zeros((self.k, *streams), dtype=xp.int32),
             xp.zeros(streams, dtype=xp.bool),
         )
 
-    def step(self, state, x, seen):
+    def step(self, state: KMeansState, x: Array, seen: Array) -> tuple[KMeansState, Event]:
         xp = namespace(x)
         v, n, ready = state
         active = n > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels import links, quantiser
@@ -10,7 +10,7 @@ from icvi_jax.kernels.arrays import advance, cast, count, far, larger, namespace
 from icvi_jax.kernels.arrays import squares as sum_of_squares
 from icvi_jax.kernels.ward import cheapest, pointed
 from icvi_jax.spec import above, finite, number, spec, static, whole
-from icvi_jax.types import Array, Event, Merge, Prototypes, Shown
+from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Shown
 
 
 class MergeSplitState(NamedTuple):
@@ -42,7 +42,9 @@ class MergeSplitState(NamedTuple):
 
 @spec
 class MergeSplit(Clusterer):
-    r"""Small prototypes that cover the stream, several of them to a cluster; the number of clusters is found.
+    r"""Finds and follows the number of clusters, of any shape, and gives them names that last.
+
+    Small prototypes cover the stream, several of them to a cluster.
 
     A sample far from all prototypes gets one of its own, and so does one at the edge of a prototype that has become too
     fat. When all slots are taken, the pair that is cheapest to merge (Ward) makes room. Prototypes whose radii nearly
@@ -66,10 +68,20 @@ class MergeSplit(Clusterer):
     mass_memory: float = 500.0
     far: float = 3.0
     gain: float = 20.0
-    crisp = True
-    grouped = True
+    name: ClassVar = "merge-split"
+    crisp: ClassVar = True
+    grouped: ClassVar = True
+    size: ClassVar = "slots"
+    finds_k: ClassVar = True
+    cost: ClassVar = "k² p: about five times k-means with as many slots"
+    forgets: ClassVar = (
+        "each prototype all but the last `memory` members, masses over `mass_memory` samples; no prototype ends."
+    )
+    avoid: ClassVar = (
+        "Where clusters overlap and drift together: they become one. An index of its slots hardly sees a change."
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole("MergeSplit", "slots", self.slots, 2)
         fits = f"at most {links.MOST}: links are the bits of one word"
         number("MergeSplit", "slots", self.slots, self.slots <= links.MOST, fits)
@@ -78,7 +90,7 @@ class MergeSplit(Clusterer):
         finite("MergeSplit", "far", self.far, 0)
         finite("MergeSplit", "gain", self.gain, 0)
 
-    def init(self, features, streams, xp, dtype):
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> MergeSplitState:
         K = self.slots
         flat, none = xp.zeros((K, *streams), dtype=dtype), xp.zeros((K, *streams), dtype=xp.int32)
         return MergeSplitState(
@@ -93,7 +105,7 @@ class MergeSplit(Clusterer):
             fresh=xp.zeros(streams, dtype=xp.int32),
         )
 
-    def step(self, state, x, seen):
+    def step(self, state: MergeSplitState, x: Array, seen: Array) -> tuple[MergeSplitState, Event]:
         xp, K = namespace(x), self.slots
         v, q, active, spread = state.centers, state.radius, state.active, state.spread
         once = 1 / cast(self.mass_memory, x)

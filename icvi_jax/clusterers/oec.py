@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar
 
 from icvi_jax.clusterers.base import Clusterer, surprise
+from icvi_jax.clusterers.oec_state import Columns, EllipsoidalState
 from icvi_jax.kernels import ellipsoid, tracker
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
 from icvi_jax.kernels.chi2 import quantile
 from icvi_jax.spec import above, finite, is_number, number, one_of, required, spec, static, whole
-from icvi_jax.types import Array, Event, Prototypes, Shown
-
-
-class EllipsoidalState(NamedTuple):
-    """All that online ellipsoidal clustering remembers.
-
-    Slots that no cluster has taken yet hold the mass, squared mass and number of members a new cluster starts with.
-
-    Attributes
-    ----------
-    centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
-    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.kernels.ellipsoid`.
-    mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
-    members : (K, *streams), integer: samples that joined.
-    samples : (*streams), integer: samples seen.
-    tracker_mean, tracker_cov : (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
-        past; of all samples before there is a cluster.
-    ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
-    recent : (p + 1, p, *streams), the last samples; None unless new clusters are made of them.
-    """
-
-    centers: Array
-    active: Array
-    factors: tuple[Array, ...]
-    mass: Array
-    mass2: Array
-    members: Array
-    samples: Array
-    tracker_mean: Array
-    tracker_cov: tuple[Array, ...]
-    ages: Array
-    recent: Array | None
-
-    @property
-    def covariances(self) -> Array:
-        """Covariances (K, p, p, *streams); identity in slots without a cluster."""
-        xp, p = namespace(self.centers), self.centers.shape[1]
-        S = ellipsoid.compose(self.factors)
-        entry = [[S[min(i, j)][:, abs(i - j), ...] for j in range(p)] for i in range(p)]
-        return xp.stack([xp.stack(row, axis=1) for row in entry], axis=1)
+from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
 @spec
 class OnlineEllipsoidal(Clusterer):
-    r"""Clusters with a mean and a covariance each, soft memberships, and births when the stream settles elsewhere.
+    r"""Gaussian clusters of any orientation; a new one when the stream settles elsewhere.
 
     With the squared Mahalanobis distances :math:`F_i` of a sample, memberships are
     :math:`u_i ∝ F_i^{−2/(m−1)}`; clusters with :math:`F_i` within the `outlier` quantile of :math:`χ²_p` share the
@@ -107,9 +70,17 @@ class OnlineEllipsoidal(Clusterer):
     seed: str = static("tracker")
     memory: float = float("inf")
     warmup: str = static("exact")
-    crisp = False
+    name: ClassVar = "oec"
+    crisp: ClassVar = False
+    size: ClassVar = "capacity"
+    finds_k: ClassVar = True
+    cost: ClassVar = "k p²"
+    forgets: ClassVar = "nothing; with memory=, each cluster all but so much weight of its members."
+    avoid: ClassVar = (
+        "Where modes are interleaved from the start: the first cluster takes them all in, and it stays at one."
+    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         me = "OnlineEllipsoidal"
         whole(me, "capacity", self.capacity)
         for field, level in (("effective", self.effective), ("outlier", self.outlier)):
@@ -128,13 +99,13 @@ class OnlineEllipsoidal(Clusterer):
         one_of(me, "warmup", self.warmup, ("exact", "paper"))
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.capacity
 
-    def least(self, features):
+    def least(self, features: int) -> int:
         return features + 1
 
-    def init(self, features, streams, xp, dtype):
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> EllipsoidalState:
         K, p = self.capacity, features
         above("OnlineEllipsoidal", "memory", self.memory, p + 1)
         start = xp.full((K, *streams), p + 1, dtype=dtype)
@@ -153,7 +124,7 @@ class OnlineEllipsoidal(Clusterer):
             recent=xp.zeros((p + 1, p, *streams), dtype=dtype) if self.seed == "buffer" else None,
         )
 
-    def step(self, state, x, seen):
+    def step(self, state: EllipsoidalState, x: Array, seen: Array) -> tuple[EllipsoidalState, Event]:
         xp, p = namespace(x), x.shape[0]
         first = seen & (state.samples <= p)  # among the p + 1 samples that make the first cluster
         found = seen & (state.samples == p)
@@ -220,7 +191,9 @@ class OnlineEllipsoidal(Clusterer):
         )
         return new, event
 
-    def _seed(self, mean, cov, recent, first, found):
+    def _seed(
+        self, mean: Array, cov: Columns, recent: Array | None, first: Array, found: Array
+    ) -> tuple[Array, Columns, Columns]:
         """Centre (p, *streams) and factors of a new cluster, and the tracker's covariance; at first with a ridge."""
         xp, lam = namespace(mean), cast(self.forgetting, mean)
         extra = ellipsoid.ridge(cov)
@@ -235,7 +208,14 @@ class OnlineEllipsoidal(Clusterer):
         return mean, factors, ellipsoid.raised(cov, xp.where(found, extra, xp.zeros_like(extra)))
 
 
-def _share(state, d, triples, u, member, memory):
+def _share(
+    state: EllipsoidalState,
+    d: Array,
+    triples: Sequence[tuple[Array, Array, Array]],
+    u: Array,
+    member: Array,
+    memory: Array,
+) -> EllipsoidalState:
     """Members take in the sample, each with its share of the memberships; without weight nothing changes."""
     w = ellipsoid.shares(u, member)
     alpha, beta = ellipsoid.rates(state.mass, state.mass2, w)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.kernels.arrays import advance, cast, count, larger, namespace, slots, smaller, smallest, squares
 from icvi_jax.kernels.seeding import seat
 from icvi_jax.spec import above, required, spec, whole
-from icvi_jax.types import Array, Event, Prototypes, Shown
+from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 TRUSTED = 20
 """Ordinary samples after which the learned scale of distances is trusted."""
@@ -46,7 +46,7 @@ class RebirthState(NamedTuple):
 
 @spec
 class RebirthKMeans(Clusterer):
-    r"""Forgetful k-means in which a sample far from all centres takes the slot that gets least of the stream.
+    r"""k-means for regimes that come and go: a far sample takes over the centre that is used least.
 
     With d the squared distance from the nearest centre, s² its running mean and f the faded shares of the slots:
 
@@ -65,21 +65,27 @@ class RebirthKMeans(Clusterer):
     k: int = required()
     memory: float = 100.0
     mass_memory: float = 500.0
-    crisp = True
+    name: ClassVar = "rebirth"
+    crisp: ClassVar = True
+    finds_k: ClassVar = True
+    forgets: ClassVar = (
+        "each centre all but the last `memory` members; a cluster without a tenth of its share may be given up."
+    )
+    avoid: ClassVar = "Where one cluster is to have one name: it cuts a wide cluster among several of its k centres."
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole("RebirthKMeans", "k", self.k)
         above("RebirthKMeans", "memory", self.memory, 1)
         above("RebirthKMeans", "mass_memory", self.mass_memory, 1)
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.k
 
-    def least(self, features):
+    def least(self, features: int) -> int:
         return self.k
 
-    def init(self, features, streams, xp, dtype):
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> RebirthState:
         k = self.k
         none, zero = xp.zeros(streams, dtype=xp.int32), xp.zeros((k, *streams), dtype=xp.int32)
         return RebirthState(
@@ -93,7 +99,7 @@ class RebirthKMeans(Clusterer):
             ready=xp.zeros(streams, dtype=xp.bool),
         )
 
-    def step(self, state, x, seen):
+    def step(self, state: RebirthState, x: Array, seen: Array) -> tuple[RebirthState, Event]:
         xp = namespace(x)
         v, n, spread, active = state.centers, state.counts, state.spread, state.active
         full = active[-1, ...]  # slots fill in order
