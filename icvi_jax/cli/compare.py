@@ -6,18 +6,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
-from icvi_jax.cli.summary import GOOD, ONE_CLUSTER, at, tell_source
+from icvi_jax.cli.summary import GOOD, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.evaluation import match
-from icvi_jax.report.result import Result, outside_stretches, true_changes
+from icvi_jax.report.result import ONE_CLUSTER, Result, outside_stretches, true_changes
 
 TOLERANCE = 50  # samples within which an alarm counts as being about a change
+MOST_ACROSS = 6  # indices that have a column of the printed table; more have a row
 
 
 def compare_command(
@@ -64,13 +66,20 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     return first._replace(nodes=names, snapshots=shots, centers=centers, settings=settings, **stacked)
 
 
-def preferred(result: Result, name: str) -> tuple[int, np.ndarray]:
-    """The candidate an index prefers, and its median value for each candidate; NaN for one that never has a value."""
+def preferred(result: Result, name: str) -> tuple[int, NDArray[np.float64]]:
+    """The candidate an index prefers (−1: none), and its median for each candidate; NaN for one without any value."""
     values = result.values[name].astype(np.float64)
-    known = [row[np.isfinite(row) & seen] for row, seen in zip(values, result.seen)]
-    medians = np.array([np.median(row) if row.size else np.nan for row in known])
-    ranked = medians if result.about[name].goal == "min" else -medians
-    return (int(np.nanargmin(ranked)) if np.isfinite(ranked).any() else -1), medians
+    rows = [row[np.isfinite(row) & seen] for row, seen in zip(values, result.seen)]
+    medians = np.array([np.median(row) if row.size else np.nan for row in rows])
+    ranked = np.where(alone(result), np.nan, medians if result.about[name].goal == "min" else -medians)
+    known = ranked[np.isfinite(ranked)]
+    apart = known.size == 1 or (known.size > 1 and known.min() < known.max())
+    return (int(np.nanargmin(ranked)) if apart else -1), medians
+
+
+def alone(result: Result) -> NDArray[np.bool_]:
+    """Candidates that never have a second cluster: what an index says of them cannot be compared."""
+    return result.k.max(axis=1) <= 1
 
 
 def first_words(result: Result, n: int) -> tuple[str, str]:
@@ -89,39 +98,33 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
     }
     best = max(scores, key=lambda key: np.nan_to_num(scores[key].f1))
     score = scores[best]
-    return (
-        first,
-        f"{best}: {len(score.matched)} of {len(changes)}, {len(score.false)} false, after {score.delay:g} samples",
-    )
+    after = f", after {score.delay:g} samples" if score.matched else ""
+    return first, f"{best}: {len(score.matched)} of {len(changes)}, {len(score.false)} false{after}"
 
 
 def _summarize(result: Result, written: list[Path]) -> None:
     """Print candidates against indices."""
     tell_source(result, "candidates")
     choice = {name: preferred(result, name) for name in result.values}
-    truth = result.truth is not None
-    rows = []
-    for n, node in enumerate(result.nodes):
-        cells = [
-            f"{medians[n]:.3g}{'*' if n == best else ''}" if np.isfinite(medians[n]) else "–"
-            for best, medians in choice.values()
-        ]
-        first, about_changes = first_words(result, n)
-        rows.append((node, *cells, str(int(result.k[n, -1])), first, *([about_changes] if truth else [])))
-    tell_table(
-        (
-            "candidate",
-            *(f"median {name}" for name in result.values),
-            "clusters",
-            "spoke first",
-            *(["best about true changes"] if truth else []),
-        ),
-        rows,
-    )
+    columns = {f"median {name}": _medians(*found) for name, found in choice.items()}
+    columns["clusters"] = [str(int(k)) for k in result.k[:, -1]]
+    first, about_changes = zip(*(first_words(result, n) for n in range(len(result.nodes))))
+    columns["spoke first"] = list(first)
+    if result.truth is not None:
+        columns["best about true changes"] = list(about_changes)
+    if len(choice) <= MOST_ACROSS:
+        tell_table(("candidate", *columns), zip(result.nodes, *columns.values()))
+    else:  # candidates across: there are few of them
+        tell_table(("candidate", *result.nodes), [(head, *cells) for head, cells in columns.items()])
     for name, (best, _) in choice.items():
-        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no value for any of them"
+        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "does not tell them apart"
         say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")
-    lone = [node for n, node in enumerate(result.nodes) if result.k[n].max() <= 1]
+    lone = [node for node, one in zip(result.nodes, alone(result)) if one]
     if lone:
-        say(f"{', '.join(lone)}: {ONE_CLUSTER} (– is one that a single cluster does not have)")
+        say(f"{', '.join(lone)}: {ONE_CLUSTER} (– is a value that a single cluster does not have)")
     tell_written(written)
+
+
+def _medians(best: int, medians: NDArray[np.float64]) -> list[str]:
+    """A cell for each candidate; a star at the preferred one."""
+    return [f"{value:.3g}{'*' if n == best else ''}" if np.isfinite(value) else "–" for n, value in enumerate(medians)]

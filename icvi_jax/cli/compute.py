@@ -77,6 +77,8 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         return {m.name: joined(lambda part, m=m: getattr(part.alarms[m.name], field)) for m in pipe.monitors.values()}
 
     single, indices = isinstance(data, Table), pipe.panel.indices
+    seen = joined(lambda part: part.seen)
+    missing = [] if seen.all() else [f"{100 * (~seen).mean():.3g} % of the samples are missing or incomplete"]
     settings = (
         ("clusterer", named(pipe.clusterer)),
         ("forgetting", f"{float(pipe.panel.forgetting):g}"),
@@ -98,7 +100,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         centers=centers,
         truth=data.truth if single else None,
         settings=settings,
-        notes=data.notes,
+        notes=(*data.notes, *missing),
         marks=single and data.marks,
         **{field: joined(lambda part, field=field: getattr(part, field)) for field in FIELDS},
     )

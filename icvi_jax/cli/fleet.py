@@ -10,9 +10,9 @@ from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import ONE_CLUSTER, at, tell_source
+from icvi_jax.cli.summary import at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.report.result import Result, distress_score, worst_first
+from icvi_jax.report.result import ONE_CLUSTER, Result, distress_score, worst_first
 from icvi_jax.tables import Fleet, TableError, read_fleet
 
 SHOWN = 10

@@ -8,11 +8,10 @@ import numpy as np
 
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.monitors.story import clock, story
-from icvi_jax.report.result import Result
+from icvi_jax.report.result import ONE_CLUSTER, Result
 
 MOST_SENTENCES, MOST_COLUMNS = 20, 30
 GOOD = {"min": "small", "max": "large"}
-ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
 
 
 def at(result: Result, sample: int) -> str:
@@ -29,11 +28,7 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
     say(f"{result.name}: {many}{span}, {', '.join(result.features[:MOST_COLUMNS])}{more}")
     for word, value in result.settings:
         say(f"  {word}: {value}")
-    missing = float((~result.seen).mean())
-    for note in (
-        *result.notes,
-        *([f"{100 * missing:.3g} % of the samples are missing or incomplete"] if missing else []),
-    ):
+    for note in result.notes:
         say(f"  note: {note}")
     if result.overflow.any():
         say("  note: more clusters were wanted than there is room for: raise --capacity")

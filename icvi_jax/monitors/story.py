@@ -147,4 +147,4 @@ def clock(time: object) -> str:
             head, dot, fraction = text.partition(".")
             text = head if not fraction.strip("0") else f"{head}{dot}{fraction.rstrip('0')}"
         return text[:-3] if text.count(":") == 2 and text.endswith(":00") else text
-    return str(time)
+    return f"{time:.12g}" if isinstance(time, float) else str(time)  # 59.9, not 59.900000000000006

@@ -224,7 +224,7 @@
     const shots = meta.detail.snapshots, K = meta.detail.slots, p = meta.detail.features.length;
     let snap = shots.findIndex((t) => t >= to); if (snap < 0) snap = shots.length - 1;
     for (let i = 0; i < K; i++) {
-      const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(centers[base + px]), cy = Y(centers[base + py]);
+      const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(a.low + centers[base + px]), cy = Y(b.low + centers[base + py]);
       if (!Number.isFinite(cx) || !Number.isFinite(cy) || cx < 46 || cx > size || cy < 0 || cy > size - 36) continue;
       for (const [w, color] of [[7, "#fff"], [4.6, "#1b1f24"], [2, PALETTE[i % PALETTE.length]]]) {
         g.strokeStyle = color; g.lineWidth = w; g.beginPath();

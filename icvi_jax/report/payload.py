@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.monitors.story import story
 
-from .result import Result, distress_score, true_changes, worst_first
+from .result import ONE_CLUSTER, Result, distress_score, true_changes, worst_first
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
@@ -120,7 +120,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "stories": stories,
         "happened": sum(happened),
         "settings": result.settings,
-        "notes": list(result.notes),
+        "notes": [*result.notes, *([ONE_CLUSTER.capitalize()] if result.k.max() <= 1 else [])],
         "missing": [round(float(1 - result.seen[n].mean()), 4) for n in order],
         "overflow": bool(result.overflow.any()),
     }, block.text()
@@ -154,7 +154,8 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
     for j, name in enumerate(result.features):
         levels, low, high = quantize(x[:, :, j], log=False)
         features.append({"name": name, "low": low, "high": high, "data": block.planes(levels)})
-    centers = result.centers[rows].astype(np.float32)
+    # From the least reading on: single precision does not hold a centre far from zero.
+    centers = (result.centers[rows] - np.array([feature["low"] for feature in features])).astype(np.float32)
     return {
         "rows": len(rows),
         "features": features,

@@ -167,10 +167,10 @@ def _fleet(result: Result) -> Figure:
     unit = f"log₁₀ {name}" if about.positive else name
     drawn.colorbar(picture, ax=axes[0], label=f"{unit} ({DIRECTION[about.goal]})")
     if len(rows) <= 30:
-        axes[0].set_yticks(np.arange(len(rows)) + 0.5, [_fitted(result.nodes[n], 24) for n in rows], fontsize=6)
+        axes[0].set_yticks(np.arange(len(rows)) + 0.5, [_fitted(result.nodes[n], 28) for n in rows], fontsize=6)
     for one, node in zip(axes[1:], worst):
         curve(one, result, int(node), name)
-        one.set_title(_fitted(result.nodes[node], 40), fontsize=8, loc="left")
+        one.set_title(_fitted(result.nodes[node], 60), fontsize=8, loc="left")
         one.set_xlim(*extent)
     if x.dtype.kind == "M":
         axes[0].xaxis_date()
@@ -211,8 +211,9 @@ def _wrapped(text: str, width: int, lines: int) -> str:
 
 
 def _fitted(text: str, width: int) -> str:
-    """A name that fits: its end shows that there is more."""
-    return _math_safe(text if len(text) <= width else f"{text[: width - 1]}…")
+    """A name that fits: cut in the middle, since names of nodes often differ at the end."""
+    tail = (width - 1) // 2
+    return _math_safe(text if len(text) <= width else f"{text[: width - 1 - tail]}…{text[-tail:]}")
 
 
 def _math_safe(text: str, most: int = 120) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from icvi_jax.tables.table import Times
 
 CODES = ("quiet", "spike", "recovered", "distress")
+ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
 
 
 class About(NamedTuple):

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .forms import Column, told
-from .rules import TIME_NAMES as TIME_NAMES  # until the watch asks is_time_name
-from .rules import by_name, by_values, epoch_unit, is_time_name, may_be_time, sentences
+from .rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
 from .sheet import Sheet
 from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels
 
@@ -33,7 +32,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
     """Choose among the columns that nobody has `taken`, by their kinds and names; `sift` then looks at the values.
 
     Without names given: the first column of dates is the time, or one of numbers whose name says so, or of times since
-    1970; a column called ``label`` is the truth; all other columns of numbers are features but for those whose names
+    1970 or numbers that never fall under a name that may say so; a column called ``label`` is the truth; all other columns of numbers are features but for those whose names
     say that they are labels or identifiers. What is left out, a note says.
     """
     free = [column for column in sheet.columns if column not in taken]
@@ -90,14 +89,19 @@ def _about_time(sheet: Sheet, axis: Column) -> list[str]:
     if axis.kind != "number":
         return told([axis])
     unit = EPOCHS.get(epoch_unit(sheet.extremes(axis)))
-    return [f"{axis.name!r} is the time, in {unit} since 1970 (--time chooses another)"] if unit else []
+    if unit:
+        return [f"{axis.name!r} is the time, in {unit} since 1970 (--time chooses another)"]
+    return [] if is_time_name(axis.name) else [f"{axis.name!r} is the time (--time chooses another)"]
 
 
 def _second_time(sheet: Sheet, column: Column) -> str:
     """Whether a column of numbers holds times: "time", or "" where it does not."""
     if column.kind != "number":
         return ""
-    return "time" if is_time_name(column.name) or may_be_time(column.name, sheet.extremes(column)) else ""
+    if is_time_name(column.name):
+        return "time"
+    held = has_time_word(column.name) and may_be_time(column.name, sheet.fetch([column])[0].astype(np.float64))
+    return "time" if held else ""
 
 
 def sift(

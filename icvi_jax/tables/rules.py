@@ -27,6 +27,7 @@ UNITS = frozenset("s sec secs second seconds ms us µs μs ns millis utc".split(
 LEAST_ROWS = 20
 """Fewer rows say nothing about whether a column is constant, has two values, or counts."""
 COUNTING = 0.99  # share of rows in which a counter goes up: it may start again now and then
+EVEN = 1e-3  # steps of a clock differ by no more than this part of one: no sensor rises so evenly
 REASONS = {
     "label": "labels by their names; --columns takes them all the same, --label takes one as the truth",
     "identifier": "identifiers by their names; --columns takes them all the same",
@@ -65,8 +66,24 @@ def is_time_name(name: str) -> bool:
 
 
 def may_be_time(name: str, values: NDArray[np.float64]) -> bool:
-    """Whether numbers are times since 1970 under a name that has to do with time."""
-    return not TIME_WORDS.isdisjoint(_words(name)) and epoch_unit(values) > 0
+    """Whether numbers under a name that has to do with time are times since 1970, or never fall.
+
+    Examples
+    --------
+    >>> may_be_time("t [s]", np.arange(30) * 0.1), may_be_time("t [°C]", np.sin(np.arange(30.0)))
+    (True, False)
+    """
+    known = values[np.isfinite(values)]
+    return has_time_word(name) and (epoch_unit(known) > 0 or _never_falls(known))
+
+
+def has_time_word(name: str) -> bool:
+    """Whether a word of a name has to do with time; that alone says little: `t` is a temperature as well."""
+    return not TIME_WORDS.isdisjoint(_words(name))
+
+
+def _never_falls(values: NDArray[np.float64]) -> bool:
+    return len(values) >= LEAST_ROWS and bool((np.diff(values) >= 0).all()) and bool(values[0] < values[-1])
 
 
 def epoch_unit(values: NDArray[np.float64]) -> float:
@@ -119,8 +136,11 @@ def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
     steps = np.diff(values)
     steps[starts[1:] - 1] = np.nan  # from one node to the next
     steps = steps[np.isfinite(steps)]
-    whole = (known == np.floor(known)).all()
-    return "counter" if whole and steps.size and (steps > 0).mean() >= COUNTING else ""
+    if not steps.size or (steps > 0).mean() < COUNTING:
+        return ""
+    usual = np.median(steps)
+    even = (np.abs(steps - usual) <= EVEN * usual).mean() >= COUNTING
+    return "counter" if even or (known == np.floor(known)).all() else ""
 
 
 def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
