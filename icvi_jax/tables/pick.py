@@ -31,9 +31,10 @@ class Picked(NamedTuple):
 def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = ()) -> Picked:
     """Choose among the columns that nobody has `taken`, by their kinds and names; `sift` then looks at the values.
 
-    Without names given: the first column of dates is the time, or one of numbers whose name says so, or of times since
-    1970 or numbers that never fall under a name that may say so; a column called ``label`` is the truth; all other columns of numbers are features but for those whose names
-    say that they are labels or identifiers. What is left out, a note says.
+    Without names given: the first column of dates is the time, or one of numbers whose name says so, or one of times
+    since 1970 or of numbers that never fall under a name that may say so; a column called ``label`` is the truth; all
+    other columns of numbers are features but for those whose names say that they are labels or identifiers. What is
+    left out, a note says.
     """
     free = [column for column in sheet.columns if column not in taken]
     axis = sheet.find(time) if time else _time_of(sheet, [c for c in free if c.name not in columns])

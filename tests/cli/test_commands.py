@@ -78,12 +78,6 @@ def test_fleet_ranks_the_troubled_node_first(tmp_path, capsys):
     assert "<i>gappy" not in page and "\\u003ci\\u003egappy" in page
 
 
-def test_compare_names_the_preferred(tmp_path, capsys):
-    assert main(["compare", "s3", "-k", "2", "5", "--clusterer", "sk-means", "--out", str(tmp_path / "o")]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"xb \(small is good\) prefers k = [25]", said) and "spoke first" in said
-
-
 def test_catalogues(capsys):
     assert main(["indices"]) == 0 and main(["datasets"]) == 0
     said = capsys.readouterr().out

@@ -226,58 +226,22 @@ def test_a_damaged_parquet_file_says_what_to_do(tmp_path):
     assert "write it again" in str(problem.value) and len(str(problem.value)) < 120
 
 
-def test_compare_has_numbers_everywhere_and_marks_are_stretches(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("name", "step", "time", "said"),
+    [
+        ("t", 0.1, "t", "'t' is the time"),
+        ("Zeit [s]", 0.25, "Zeit [s]", "'Zeit [s]' is the time"),
+        ("chainage", 0.1, "", "left out: 'chainage' (counters"),
+    ],
+)
+def test_clocks_are_no_readings(tmp_path, name, step, time, said):
     path = tmp_path / "in.csv"
-    path.write_text(LABELS)
-    command = ["compare", str(path), "-k", "1", "2", "3", "--index", "xb", "db", "ch", "bh"]
-    assert main([*command, "--label", "anomaly", "--clusterer", "sk-means", "--out", str(tmp_path / "o")]) == 0
-    told = capsys.readouterr().out
-    assert "nan" not in told.lower()
-    for k in (2, 3):
-        cells = re.search(rf"^k = {k} +(.*)$", told, re.M)[1].split()
-        assert all(re.match(r"-?\d", cell) for cell in cells[:4]), cells
-    assert re.search(r"^k = 1 +\d\S* +\d\S* +– ", told, re.M)
-    assert "k = 1: one cluster throughout: the indices have nothing to compare" in told
-    assert "of 1, " in told and "of 2, " not in told, "one stretch, not a change there and one back"
+    path.write_text(f"{name},flow\n" + "".join(f"{step * n},{A[n]}\n" for n in range(ROWS)))
+    table = read(path)
+    assert table.features == ("flow",) and table.time_name == time and said in table.notes[0]
 
 
-def test_one_cluster_throughout_is_said(tmp_path, capsys):
-    np.save(tmp_path / "x.npy", A[:60, None])
-    assert main(["run", str(tmp_path / "x.npy"), "-k", "1", "--out", str(tmp_path / "o")]) == 0
-    assert "one cluster throughout: the indices have nothing to compare" in capsys.readouterr().out
-
-
-def test_pictures_show_all_columns_or_say_which_they_do_not(tmp_path):
-    from icvi_jax.cli.compute import compute
-    from icvi_jax.cli.model import pipeline_of
-    from icvi_jax.cli.options import Model
-    from icvi_jax.report.plot import figure
-    from icvi_jax.tables import Table
-
-    x = np.random.default_rng(0).normal(size=(150, 18))
-    x[60:90] = np.nan
-    times = np.concatenate([np.arange(120.0), np.arange(120.0, 150) + 500])
-    table = Table("t", tuple(f"a column {n}" for n in range(18)), x, times, "t")
-    drawn = figure(compute(pipeline_of(Model(k=2)), table))
-    labels = [axes.get_ylabel() for axes in drawn.axes]
-    assert [f"a column {n}" in labels for n in range(18)] == [True] * 16 + [False] * 2
-    assert "not drawn here, but in the report: 'a column 16', 'a column 17'" in drawn.get_supxlabel()
-    index = drawn.axes[0].lines[0]
-    when, values = np.asarray(index.get_xdata(), float), np.asarray(index.get_ydata(), float)
-    assert np.isnan(values[(when >= 60) & (when < 90)]).all(), "missing samples are no flat stretch"
-    assert np.isnan(values[when == 620]).any() and np.isfinite(values[when == 620]).any(), "nor is a gap in time"
-    for axes in drawn.axes:
-        if axes.get_legend():
-            drawn.draw_without_rendering()
-            assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1 - 1, "above the curves"
-
-
-def test_the_heat_map_of_the_picture_is_in_time(tmp_path):
-    from icvi_jax.report.plot import _heat
-    from icvi_jax.report.result import About
-
-    times = np.concatenate([np.arange(50.0), [499.0]])
-    heat, (low, high) = _heat(times, np.arange(51.0)[None] + 1, About("", "min", False, ""))
-    assert low < 0 and high > 499
-    filled = np.isfinite(heat[0])
-    assert filled[:5].all() and filled[-1] and not filled[10:-1].any(), "nothing came from 50 to 499"
+def test_a_temperature_called_t_is_a_reading(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("t,flow\n" + "".join(f"{A[n]},{B[n]}\n" for n in range(ROWS)))
+    assert read(path).features == ("t", "flow")
