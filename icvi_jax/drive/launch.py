@@ -1,8 +1,8 @@
 """Launch: how a kernel over blocks of streams is called on each platform.
 
-A launcher takes the body `kernel(here, *refs)`, the arrays given (those that are `fixed` are numbers for all streams,
-the last two are the state), the shapes and types of what is made (the last two are the state after), and the shape of a
-block of streams.
+A launcher takes the body `kernel(at, *refs)`, in which `at(0)` indexes the streams of the block; the arrays given (those
+that are `fixed` are numbers for all streams, the last two are the state); the shapes and types of what is made (the last
+two are the state after); and the shape of a block of streams.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from icvi_jax.types import Array
 
 Made = Sequence[tuple[tuple[int, ...], np.dtype]]
 Body = Callable[..., None]
+At = Callable[[Array | int], tuple[slice | pl.Slice, ...]]
 
 BLOCK = {"interpret": (128,), "triton": (128,), "mosaic": (128,), "tpu": (8, 128)}
 """The shape of a vector of streams: a block of 4 warps, or a register of a TPU."""
@@ -43,7 +44,7 @@ def triton(
     from jax.experimental.pallas import triton as backend
 
     def body(*refs: Array) -> None:
-        kernel((pl.ds(pl.program_id(0) * block[0], block[0]),), *refs)
+        kernel(lambda more: (pl.ds(pl.program_id(0) * block[0] + more, block[0]),), *refs)
 
     return pl.pallas_call(
         body, _types(made, given), grid=(made[-1][0][-1] // block[0],), input_output_aliases=_aliases(given, made),
@@ -65,7 +66,7 @@ def mosaic(
     from jax.experimental.pallas import mosaic_gpu as backend
 
     def body(*refs: Array) -> None:
-        kernel((pl.ds(lax.axis_index("block") * block[0], block[0]),), *refs)
+        kernel(lambda more: (pl.ds(lax.axis_index("block") * block[0] + more, block[0]),), *refs)
 
     return backend.kernel(
         body, out_type=_types(made, given), grid=(made[-1][0][-1] // block[0],), grid_names=("block",),
@@ -85,7 +86,7 @@ def tpu(
 
     numbers = pl.BlockSpec(memory_space=backend.SMEM)
     return pl.pallas_call(
-        lambda *refs: kernel((slice(None), slice(None)), *refs), _types(made, given),
+        lambda *refs: kernel(lambda more: (slice(None), slice(None)), *refs), _types(made, given),
         grid=(math.prod(made[-1][0][-2:]) // math.prod(block),),
         in_specs=[numbers if one else spec(a.shape) for a, one in zip(given, fixed)],
         out_specs=[spec(shape) for shape, _ in made], input_output_aliases=_aliases(given, made),

@@ -23,7 +23,7 @@ from jax.experimental import pallas as pl
 from icvi_jax.drive.flat import Lane, check, flatten
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.lanewise import MISSING, apply, converted
-from icvi_jax.drive.launch import BLOCK, LAUNCH
+from icvi_jax.drive.launch import BLOCK, LAUNCH, At
 from icvi_jax.drive.rules import Tree
 from icvi_jax.drive.unroll import unroll
 from icvi_jax.types import Array
@@ -158,34 +158,37 @@ class Kernel:
                 is_input = lane.name == "input"
                 values[i] = inputs[lane.attribute[0]] if is_input else apply(lane, [values[a] for a in lane.args])
         floats = [jnp.float32(0), *(values[i].astype(jnp.float32) for i in self._floats)]
-        wholes = [jnp.int32(steps), jnp.int32(phase), *(values[i].astype(jnp.int32) for i in self._wholes)]
+        wholes = [jnp.int32(steps), jnp.int32(phase), jnp.int32(0), *(values[i].astype(jnp.int32) for i in self._wholes)]
         return jnp.stack(floats), jnp.stack(wholes)
 
-    def _kernel(self, block: tuple[int, ...], every: int, platform: str, here: tuple[slice, ...], *refs: Array) -> None:
-        """The body: `here` is what indexes this block's streams in an array, behind the lead axes."""
+    def _kernel(self, block: tuple[int, ...], every: int, platform: str, at: At, *refs: Array) -> None:
+        """The body: `at(0)` indexes this block's streams in an array, behind the lead axes."""
         (floats, wholes, samples), rest = refs[:3], refs[3:]
+        here = at(0)
         gaps, rest = rest[: self.timed], rest[self.timed :]
         old, outs, new = rest[:2], rest[2:-2], rest[-2:]
         kinds = [part.dtype for part in self.unrolled.state for _ in part.items]
-        places, at = [], [0, 0]
+        places, rows = [], [0, 0]
         for kind in kinds:
             which = int(kind.kind != "f")
-            places.append((which, at[which]))
-            at[which] += 1
+            places.append((which, rows[which]))
+            rows[which] += 1
         start = [_truth(old[which][(row, *here)], kind) for (which, row), kind in zip(places, kinds)]
         phase = wholes[1]
+        numbers = {i: floats[1 + row] for row, i in enumerate(self._floats)}
+        numbers |= {i: wholes[3 + row] for row, i in enumerate(self._wholes)}
 
         def step(t: Array, carry: list[Array]) -> list[Array]:
             x = [samples[(t, j, *here)] for j in range(self.features)] + [ref[(t, *here)] for ref in gaps]
-            after, outputs = self._advance(block, carry, x, (floats, wholes), platform)
+            after, outputs = self._advance(block, carry, x, numbers, platform)
             count = phase + t
 
             def write() -> None:
-                row, at = lax.div(count, jnp.int32(every)), 0
+                row, first = lax.div(count, jnp.int32(every)), 0
                 for ref, part in zip(outs, self.unrolled.outputs):
                     for j in range(len(part.items)):
-                        ref[(row, j, *here)] = converted(outputs[at + j], _stored(part.dtype))
-                    at += len(part.items)
+                        ref[(row, j, *here)] = converted(outputs[first + j], _stored(part.dtype))
+                    first += len(part.items)
 
             if every == 1:
                 write()
@@ -194,17 +197,18 @@ class Kernel:
             return after
 
         last = lax.fori_loop(jnp.int32(0), wholes[0], step, start)
+        # An offset that is 0, but the compiler cannot know: it would keep the addresses of `old` all the way for `new`,
+        # in as many registers as the state itself needs.
+        there = at(wholes[2])
         for (which, row), value in zip(places, last):
-            new[which][(row, *here)] = converted(value, new[which].dtype)
+            new[which][(row, *there)] = converted(value, new[which].dtype)
 
     def _advance(self, block: tuple[int, ...], state: Sequence[Array], sample: Sequence[Array],
-                 numbers: tuple[Array, Array], platform: str) -> tuple[list[Array], list[Array]]:  # fmt: skip
+                 numbers: dict[int, Array], platform: str) -> tuple[list[Array], list[Array]]:  # fmt: skip
         """One sample: the list of operations, done on vectors."""
         lanes, values = self.flat.lanes, {}
         elements = [int(i) for part in (*self.unrolled.state, *self.unrolled.sample) for i in part.items]
         inputs = dict(zip(elements, (*state, *sample)))
-        place = {i: (0, 1 + row) for row, i in enumerate(self._floats)}
-        place |= {i: (1, 2 + row) for row, i in enumerate(self._wholes)}
 
         def read(i: int) -> Array:
             if i not in values:
@@ -212,8 +216,7 @@ class Kernel:
                 if lane.name == "constant":
                     values[i] = lax.full(block, lane.attribute, lane.dtype)
                 else:
-                    which, row = place[i]
-                    values[i] = _truth(lax.broadcast(numbers[which][row], block), lane.dtype)
+                    values[i] = _truth(lax.broadcast(numbers[i], block), lane.dtype)
             return values[i]
 
         for i, lane in enumerate(lanes):
