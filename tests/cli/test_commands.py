@@ -53,16 +53,6 @@ def test_values_are_those_of_the_library(tmp_path):
     np.testing.assert_allclose(table.x[:, 0], expected, rtol=1e-4)
 
 
-def test_a_far_away_origin_changes_nothing(tmp_path):
-    x = np.random.default_rng(0).normal(size=(200, 2))
-    found = []
-    for offset in (0.0, 1e6):
-        np.save(tmp_path / "x.npy", x + offset)
-        assert main(["run", str(tmp_path / "x.npy"), "-k", "3", "--out", str(tmp_path / "o")]) == 0
-        found.append(read(tmp_path / "o" / "readings.csv", columns=["xb"]).x)
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
-
-
 def test_fleet_ranks_the_troubled_node_first(tmp_path, capsys):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 400, 2)).astype(np.float32)
