@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,11 @@ def write(tmp_path):
         return tmp_path / name
 
     return writer
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many tests were skipped, and why."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason}")

@@ -127,7 +127,7 @@ def test_what_is_undefined_is_never_the_best(lib):
 @pytest.mark.filterwarnings("ignore:torch.asarray")
 @pytest.mark.parametrize("index", ALL, ids=lambda index: index.name)
 def test_gradients_are_finite_where_values_are_not(index):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     rng = np.random.default_rng(0)
     X, V, U = rng.normal(size=(5, 2)), rng.normal(size=(3, 2)), np.eye(3)[[0, 1, 1, 0, 1]]
     one = np.ones((5, 2))

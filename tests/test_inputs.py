@@ -105,7 +105,7 @@ class TestLibraries:
             assert all(isinstance(a, kind) for a in values.values()), kind
 
     def test_torch(self):
-        torch = pytest.importorskip("torch")
+        torch = pytest.importorskip("torch", reason="torch is not installed")
         X = torch.asarray(samples(0.0, 1.0)[0])
         run = icvi.run(PIPE, X)
         assert all(isinstance(a, torch.Tensor) for a in jax.tree.leaves(run))
