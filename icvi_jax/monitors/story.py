@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
 class Episode(NamedTuple):
@@ -85,7 +85,7 @@ def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:
 
 def story(
     codes: ArrayLike,
-    times: Sequence[object] | None = None,
+    times: Sequence[object] | NDArray[np.generic] | None = None,
     seen: ArrayLike | None = None,
     open_ends: bool = True,
 ) -> list[str]:

@@ -57,10 +57,10 @@ def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.floa
         return values
     short = -values.shape[1] % factor
     padded = np.pad(values, ((0, 0), (0, short)), constant_values=np.nan).reshape(len(values), -1, factor)
-    return np.fmax.reduce(padded, axis=2) if goal == "min" else np.fmin.reduce(padded, axis=2)
+    return np.asarray(np.fmax.reduce(padded, axis=2) if goal == "min" else np.fmin.reduce(padded, axis=2))
 
 
-def quantize(values: NDArray[np.float64], log: bool) -> tuple[NDArray[np.uint16], float, float]:
+def quantize(values: NDArray[np.float32] | NDArray[np.float64], log: bool) -> tuple[NDArray[np.uint16], float, float]:
     """Turn values into steps of their range; gives the steps and the range, in log10 where `log`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.log10(values) if log else values.astype(np.float64)

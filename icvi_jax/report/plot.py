@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.tables.table import some_names
+from icvi_jax.tables.table import Times, seconds_of, some_names
 
 from .result import CODES, About, Result, true_changes, worst_first
 
@@ -21,6 +21,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 ALARMS = {1: ("#D55E00", "v"), 2: ("#009E73", "^"), 3: ("#7A0177", "X")}
 MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS, MOST_PIXELS = 6, 16, 200, 20_000, 1500
 GAP = 8  # times the usual interval: where nothing came for so long, a curve is interrupted
+DAY = 86_400  # seconds
 DIRECTION = {"min": "small is good", "max": "large is good"}
 
 
@@ -29,14 +30,14 @@ def figure(result: Result) -> Figure:
     return _fleet(result) if len(result.nodes) > 1 else _single(result)
 
 
-def axis_of(result: Result) -> tuple[NDArray[np.generic], str]:
+def axis_of(result: Result) -> tuple[Times, str]:
     """The horizontal axis and its label."""
     if result.times is None:
-        return np.arange(result.label.shape[1]), "sample"
+        return np.arange(result.label.shape[1], dtype=np.float64), "sample"
     return result.times, result.time_name or "time"
 
 
-def interrupted(x: NDArray[np.generic], y: NDArray[np.float64]) -> tuple[NDArray[np.generic], NDArray[np.float64]]:
+def interrupted(x: Times, y: NDArray[np.float64]) -> tuple[Times, NDArray[np.float64]]:
     """A curve thinned to what a picture shows, and with a hole wherever nothing came for long.
 
     Examples
@@ -46,9 +47,9 @@ def interrupted(x: NDArray[np.generic], y: NDArray[np.float64]) -> tuple[NDArray
     """
     thin = slice(None, None, 1 + len(x) // MOST_POINTS)
     x, y = x[thin], y[thin]
-    steps = np.diff(x)
-    later = steps[steps > steps[:0].sum()]  # a zero of the right type: times are dates or numbers
-    holes = 1 + np.flatnonzero(steps > GAP * np.median(later)) if later.size else []
+    steps = np.diff(seconds_of(x))
+    later = steps[steps > 0]
+    holes = 1 + np.flatnonzero(steps > GAP * np.median(later)) if later.size else np.zeros(0, np.int64)
     return np.insert(x, holes, x[holes]), np.insert(y, holes, np.nan)
 
 
@@ -87,8 +88,16 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
 def legend(axes: Axes) -> None:
     """Explain the marks above the axes, where no curve is."""
     if axes.get_legend_handles_labels()[0]:
-        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
-        axes.legend(fontsize=7, ncols=6, frameon=False, handletextpad=0.3, columnspacing=1.2, **place)
+        axes.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            borderaxespad=0.1,
+            fontsize=7,
+            ncols=6,
+            frameon=False,
+            handletextpad=0.3,
+            columnspacing=1.2,
+        )
 
 
 def _shown(result: Result, node: int, name: str) -> NDArray[np.float64]:
@@ -181,13 +190,9 @@ def _fleet(result: Result) -> Figure:
     return drawn
 
 
-def _heat(
-    x: NDArray[np.generic], values: NDArray[np.float64], about: About
-) -> tuple[NDArray[np.float64], tuple[float, float]]:
+def _heat(x: Times, values: NDArray[np.float64], about: About) -> tuple[NDArray[np.float64], tuple[float, float]]:
     """Columns of equal width in time, each the worst value in it, and where the first begins and the last ends."""
-    from matplotlib.dates import date2num
-
-    number = date2num(x) if x.dtype.kind == "M" else x.astype(np.float64)
+    number = seconds_of(x) / (DAY if x.dtype.kind == "M" else 1.0)  # matplotlib counts days since 1970
     width = (number[-1] - number[0]) / max(len(number) - 1, 1) or 1.0
     columns = min(len(number), MOST_PIXELS)
     low, high = number[0] - width / 2, number[-1] + width / 2

@@ -112,7 +112,7 @@ def distress_score(result: Result) -> NDArray[np.float64]:
     if not result.score:
         return np.zeros(len(result.nodes))
     score = next(iter(result.score.values())) * result.seen
-    return score.sum(axis=1, dtype=np.float64) / np.maximum(result.seen.sum(axis=1), 1)
+    return np.asarray(score.sum(axis=1, dtype=np.float64) / np.maximum(result.seen.sum(axis=1), 1))
 
 
 def worst_first(result: Result) -> NDArray[np.int64]:
@@ -131,7 +131,7 @@ def true_changes(result: Result) -> NDArray[np.int64]:
 def outside_stretches(result: Result, raised: NDArray[np.bool_], tolerance: int) -> list[int]:
     """Samples with an alarm, but for late ones in a marked stretch or as it ends: they are neither found nor false."""
     alarms = np.flatnonzero(raised)
-    if not result.marks:
+    if not result.marks or result.truth is None:
         return alarms.tolist()
     starts = true_changes(result)
     ends = np.flatnonzero(np.diff(result.truth, append=0) < 0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import TableError, Times
+from .table import TableError, Times, seconds_of
 from .windows import means, seconds, slots
 
 MOST_CELLS = 400_000_000
@@ -44,13 +44,14 @@ def align(
     ([[5.0, 7.0], [nan, 6.0]], [1.0, 2.0])
     """
     notes: list[str] = []
+    clock: Times | None = None
     length = seconds(every) if every else None
     if rows.times is None:
         if length is not None:
             raise ValueError(
                 f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
             )
-        step, clock = _count(rows.node), None
+        step = _count(rows.node)
     else:
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
@@ -84,7 +85,7 @@ def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _usual_interval(node: NDArray[np.int64], times: Times) -> float:
     """Median time between two readings of one node, in seconds or in the file's unit."""
-    number = times.astype("datetime64[us]").astype(np.int64) / 1e6 if times.dtype.kind == "M" else times
+    number = seconds_of(times)
     order = np.lexsort((number, node))
     gap, same = np.diff(number[order]), np.diff(node[order]) == 0
     gaps = gap[same & (gap > 0)]

@@ -9,9 +9,10 @@ import numpy as np
 
 from . import arrays
 from .align import Readings, align
+from .forms import Column
 from .pick import Picked, from_epoch, numbers, pick, sift, table, times
 from .read import located, open_sheet
-from .sheet import Column, Sheet
+from .sheet import Sheet
 from .sniff import kind
 from .table import Fleet, Table, TableError, check_samples
 from .wide import SINGLE, split_names

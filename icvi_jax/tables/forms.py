@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .sniff import MISSING
 from .table import some_names
+from .text import counts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -82,12 +83,12 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
     cell = f"trim(c{position})"
     present = f"lower({cell}) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
     # Where commas stand between fields, those inside a field are more likely to separate thousands.
-    forms = (GROUPS, COMMAS) if delimiter == "," else (COMMAS, GROUPS)
-    forms = (Form("", ".*", "{c}"), *forms, POINTS, GAPS, EITHER)
+    likely = (GROUPS, COMMAS) if delimiter == "," else (COMMAS, GROUPS)
+    forms = (Form("", ".*", "{c}"), *likely, POINTS, GAPS, EITHER)
     values = [_number(form, cell, present) for form in forms]
     told = f"CASE WHEN lower({cell}) IN {TRUE} THEN 1.0 WHEN lower({cell}) IN {FALSE} THEN 0.0 END"
-    asked = [f"count({value}), min(rowid) FILTER ({present} AND {value} IS NULL)" for value in (*values, told)]
-    count, *found = connection.execute(f"SELECT count(*) FILTER ({present}), {', '.join(asked)} FROM raw").fetchone()
+    asked = [f"count({value}), {_first(f'{present} AND {value} IS NULL')}" for value in (*values, told)]
+    count, *found = counts(connection, f"SELECT count(*) FILTER ({present}), {', '.join(asked)} FROM raw")
     if count == 0:
         return Column(name, position, "empty", "CAST(NULL AS DOUBLE)")
     parsed, bad = found[0::2], found[1::2]
@@ -127,15 +128,16 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
     """Tell dates from text; those that can be read two ways are read so that time runs forward, else day first."""
     values = {way: time.format(c=cell) for way, time in TIMES.items()}
     counted = ", ".join(
-        f"count({time}), min(rowid) FILTER ({time} IS NULL), count(*) FILTER ({time} < {_before(time)})"
+        f"count({time}), {_first(f'{time} IS NULL')}, count(*) FILTER ({time} < {_before(time)})"
         for time in (f"v{n}" for n in range(3))
     )
     picked = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values.values()))
     lagged = ", ".join(f"lag(v{n}) OVER (ORDER BY rowid) AS {_before(f'v{n}')}" for n in range(3))
-    found = connection.execute(
+    found = counts(
+        connection,
         f"WITH a AS (SELECT rowid, {picked} FROM raw WHERE {present}), b AS (SELECT *, {lagged} FROM a) "
-        f"SELECT {counted} FROM b"
-    ).fetchone()
+        f"SELECT {counted} FROM b",
+    )
     parsed, bad, backward = (dict(zip(values, found[n::3])) for n in range(3))
     # Most values first, then the order of time, then the order above.
     way = min(values, key=lambda key: (-parsed[key], backward[key] if key else 0))
@@ -150,6 +152,11 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
         differs = f"{present} AND {values[way]} <> {values[other]}"
         example = _example(connection, cell, f"strftime({values[way]}, '%Y-%m-%d')", differs) + DOUBT
     return Column(name, position, "time", values[way], None, form, example)
+
+
+def _first(where: str) -> str:
+    """SQL that gives the first record where something is so, and −1 where it is nowhere."""
+    return f"coalesce(min(rowid) FILTER ({where}), -1)"
 
 
 def _before(name: str) -> str:

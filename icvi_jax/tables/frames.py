@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,10 @@ from numpy.typing import NDArray
 from .pick import from_epoch, sift
 from .rules import is_time_name, may_be_time
 from .table import Table, TableError, check_samples, marks_stretches, number_labels
+
+if TYPE_CHECKING:
+    from narwhals import Series
+    from narwhals.typing import IntoSeries
 
 LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "duckdb", "narwhals", "ibis", "dask", "pyspark")
 
@@ -94,13 +99,13 @@ def from_frame(
     return Table(name, features, check_samples(name, x, features), axis, time, truth, tuple(notes), marks)
 
 
-def _floats(values: object) -> NDArray[np.float64]:
+def _floats(values: Series[IntoSeries]) -> NDArray[np.float64]:
     import narwhals
 
-    return values.cast(narwhals.Float64).to_numpy().astype(np.float64)
+    return np.asarray(values.cast(narwhals.Float64).to_numpy(), np.float64)
 
 
-def _naive(values: object) -> object:
+def _naive(values: Series[IntoSeries]) -> Series[IntoSeries]:
     """Take the zone off a series of times, in UTC, and make dates times."""
     import narwhals
 

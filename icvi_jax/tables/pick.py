@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .forms import Column, told
 from .rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
 from .sheet import Sheet
-from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels
+from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels, seconds_of
 
 LABEL = "label"
 EPOCHS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
@@ -175,9 +175,9 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
     """
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
-    values = values.astype(np.float64)
-    unit = epoch_unit(values)
-    return np.round(values * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else values
+    number = values.astype(np.float64)
+    unit = epoch_unit(number)
+    return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else number
 
 
 def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:
@@ -195,9 +195,9 @@ def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str 
     axis = times(sheet, picked.time) if picked.time else None
     given = sheet.fetch([picked.label])[0] if picked.label else None
     truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
-    if axis is not None and (axis[1:] < axis[:-1]).any():
+    if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
         order = np.argsort(axis, kind="stable")
-        notes.append(f"{int((axis[1:] < axis[:-1]).sum())} rows were not in order of time and have been sorted")
+        notes.append(f"{back} rows were not in order of time and have been sorted")
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
     time_name = picked.time.name if picked.time else ""
     return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)

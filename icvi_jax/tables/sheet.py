@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .forms import Column, column_of
 from .table import TableError, check_columns
-from .text import connect, load_text, locate, unglobbed
+from .text import connect, counts, load_text, locate, unglobbed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -71,7 +71,7 @@ class Sheet(NamedTuple):
     def fetch(self, columns: Sequence[Column]) -> list[NDArray[np.generic]]:
         """Fetch columns in file order; a value that is not of its column's kind is an error."""
         for column in columns:
-            if column.kind == "mixed":
+            if column.kind == "mixed" and column.bad is not None:
                 raise self.complain(column, column.bad)
         picked = ", ".join(f"{column.sql} AS v{n}" for n, column in enumerate(columns))
         found = self.connection.execute(f"SELECT {picked} FROM raw ORDER BY rowid").fetchnumpy()
@@ -79,15 +79,15 @@ class Sheet(NamedTuple):
 
     def extremes(self, column: Column) -> NDArray[np.float64]:
         """The smallest and the largest value of a column of numbers; empty where there is none."""
-        ends = self.connection.execute(f"SELECT min({column.sql}), max({column.sql}) FROM raw").fetchone()
-        return np.array([end for end in ends if end is not None], np.float64)
+        ends = self.connection.execute(f"SELECT min({column.sql}), max({column.sql}) FROM raw").fetchall()
+        return np.array([end for end in ends[0] if end is not None], np.float64)
 
-    def complain(self, column: Column, record: int | None) -> TableError:
+    def complain(self, column: Column, record: int) -> TableError:
         """Say that a value is not a number or time."""
-        value = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchone()
+        found = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchall()
         wanted = "a time" if "timestamp" in column.sql.lower() or "strptime" in column.sql else "a number"
         return TableError(
-            self.shown, f"{str(value[0])[:60]!r} is not {wanted}", self.row(record), column.position + 1, column.name
+            self.shown, f"{str(found[0][0])[:60]!r} is not {wanted}", self.row(record), column.position + 1, column.name
         )
 
 
@@ -106,7 +106,7 @@ def open_parquet(path: Path, shown: str) -> Sheet:
     connection = connect()
     with unglobbed(path, ".parquet") as safe:
         try:
-            (rows,) = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)]).fetchone()
+            (rows,) = counts(connection, "SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)])
             described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(safe)]).fetchall()
             if rows * len(described) > MOST_CELLS:
                 raise TableError(shown, f"refused: {rows:,} rows of {len(described)} columns do not fit into memory")
@@ -142,7 +142,7 @@ def _text_columns(
         part = [(first + n, names[n]) for n in range(start, min(start + TOGETHER, len(names)))]
         plain = {n: f"try_cast(c{n} AS DOUBLE)" for n, _ in part}
         asked = ", ".join(f"count(c{n}), count({v}), count(*) FILTER (isinf({v}))" for n, v in plain.items())
-        found = connection.execute(f"SELECT {asked} FROM raw").fetchone()
+        found = counts(connection, f"SELECT {asked} FROM raw")
         for (n, name), filled, cast, infinite in zip(part, found[0::3], found[1::3], found[2::3]):
             # Most columns are nothing but numbers, told at a third of the cost.
             simple = filled == cast > 0 and not infinite
@@ -151,12 +151,13 @@ def _text_columns(
 
 
 def _rows(connection: DuckDBPyConnection) -> int:
-    return connection.execute("SELECT count(*) FROM raw").fetchone()[0]
+    return counts(connection, "SELECT count(*) FROM raw")[0]
 
 
 def _unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Replace DuckDB's masks: NaN, not-a-time or an empty text."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    fill = {"f": np.nan, "M": np.datetime64("NaT")}.get(values.dtype.kind, "")
-    return values.filled(fill)
+    if values.dtype.kind == "M":
+        return values.filled(np.datetime64("NaT"))
+    return values.filled(np.nan if values.dtype.kind == "f" else "")

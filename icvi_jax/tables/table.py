@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Times = NDArray[np.datetime64] | NDArray[np.float64]
+Times: TypeAlias = NDArray[np.datetime64 | np.float64]
 """A date and time for each sample, or a number in the file's own unit."""
 
 LARGEST = 1e15
@@ -102,6 +102,18 @@ class Fleet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+def seconds_of(times: Times) -> NDArray[np.float64]:
+    """Times as numbers: seconds since 1970, or what the file counts in.
+
+    Examples
+    --------
+    >>> seconds_of(np.array(["1970-01-01T00:01"], "datetime64[s]")).tolist()
+    [60.0]
+    """
+    dates = times.dtype.kind == "M"
+    return times.astype("datetime64[us]").astype(np.int64) / 1e6 if dates else times.astype(np.float64)
+
+
 def some_names(names: Sequence[str]) -> str:
     """Names for a sentence: the first dozen, and how many more there are.
 
@@ -172,4 +184,4 @@ def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
     if marks_stretches(labels):
         return labels.astype(np.int64)
     _, first, which = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[which.reshape(-1)]
+    return np.asarray(np.argsort(np.argsort(first))[which.reshape(-1)], np.int64)

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,11 @@ def connect() -> DuckDBPyConnection:
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute("SET TimeZone='UTC'")
     return connection
+
+
+def counts(connection: DuckDBPyConnection, query: str, values: Sequence[object] = ()) -> tuple[int, ...]:
+    """The one row of whole numbers that a query gives."""
+    return tuple(int(number) for row in connection.execute(query, list(values)).fetchall() for number in row)
 
 
 def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bool = False) -> Layout:

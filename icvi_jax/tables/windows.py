@@ -7,7 +7,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import Table, Times
+from .table import Table, Times, seconds_of
 
 SECONDS = {
     "us": 1e-6,
@@ -52,8 +52,7 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
 
     Windows of dates start at multiples of their length since 1970, so that ten-minute means start on the hour.
     """
-    dates = times.dtype.kind == "M"
-    number = times.astype("datetime64[us]").astype(np.int64) / 1e6 if dates else times.astype(np.float64)
+    number = seconds_of(times)
     window = np.floor(number / length).astype(np.int64)
     first, last = int(window.min()), int(window.max())
     if last - first >= MOST_WINDOWS:
@@ -61,7 +60,9 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
             f"windows of {length:g} s from first to last time would be {last - first + 1:,}: take longer ones"
         )
     start = np.arange(first, last + 1) * length
-    return window - first, np.round(start * 1e6).astype(np.int64).astype("datetime64[us]") if dates else start
+    if times.dtype.kind == "M":
+        return window - first, np.round(start * 1e6).astype(np.int64).astype("datetime64[us]")
+    return window - first, start.astype(np.float64)
 
 
 def means(x: NDArray[np.float64], slot: NDArray[np.int64], count: int) -> NDArray[np.float64]:
