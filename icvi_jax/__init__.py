@@ -22,6 +22,7 @@ from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export
 from icvi_jax.exports import offered as _offered
+from icvi_jax.forgetting import forgetting_of as forgetting_of
 from icvi_jax.indices import Index as Index
 from icvi_jax.indices.listing import *  # noqa: F403
 from icvi_jax.monitors import Budget as Budget
@@ -30,7 +31,6 @@ from icvi_jax.monitors.listing import *  # noqa: F403
 from icvi_jax.monitors.story import story as story
 from icvi_jax.panel import Panel as Panel
 from icvi_jax.panel import PanelState as PanelState
-from icvi_jax.panel import forgetting_of as forgetting_of
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
 from icvi_jax.propose import propose as propose

@@ -9,7 +9,7 @@ from icvi_jax.indices.base import divide
 from icvi_jax.kernels.arrays import squares
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Dispersion
-from icvi_jax.types import Array
+from icvi_jax.types import Array, Namespace
 
 
 class Explanation(NamedTuple):
@@ -45,7 +45,7 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
         raise ValueError(f"explain: needs an index with dispersions on the panel, such as {DaviesBouldin.__name__}")
     stats = panel.stats(state.statistics, state.prototypes)
     xp = stats.xp
-    v, active, L = stats.centers, stats.active, stats.dispersion.level
+    v, active, L = stats.centers, stats.active, stats[Dispersion].level
     k = v.shape[0]
     both = active[:, None, ...] & active[None, ...]
     index = xp.arange(k)
@@ -56,10 +56,10 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
     closest, distance = _first(xp, xp.where(ok, -d, xp.full_like(d, -xp.inf)))
     worst, largest = _first(xp, xp.where(ok, ratio, xp.full_like(d, -xp.inf)))
     level = xp.where(active, L, xp.full_like(L, xp.nan))
-    return Explanation(closest, -distance, worst, largest, level, stats.dispersion.mass)
+    return Explanation(closest, -distance, worst, largest, level, stats[Dispersion].mass)
 
 
-def _first(xp, a):
+def _first(xp: Namespace, a: Array) -> tuple[Array, Array]:
     """The pair (2, *streams) at which `a` (k, k, *streams) is largest, and the value; −1 and NaN if there is none."""
     k = a.shape[0]
     flat = xp.reshape(a, (k * k, *a.shape[2:]))

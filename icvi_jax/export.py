@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,9 @@ from jax.export import Exported
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import whole
+
+Leaves: TypeAlias = list[jax.Array]
+"""The arrays of a pytree, in order."""
 
 
 class Export(NamedTuple):
@@ -73,16 +76,16 @@ def export(
     numbers = [jnp.asarray(a) for a in numbers]
     start, layout = jax.tree.flatten(pipe.init(features, lanes))
 
-    def step(numbers, state, x):
+    def step(numbers: Leaves, state: Leaves, x: jax.Array) -> tuple[Leaves, Leaves]:
         state, reading = jax.tree.unflatten(form, numbers).step(jax.tree.unflatten(layout, state), x)
         return jax.tree.leaves(state), jax.tree.leaves(reading)
 
-    def scan(numbers, state, X):
+    def scan(numbers: Leaves, state: Leaves, X: jax.Array) -> tuple[Leaves, Leaves]:
         return lax.scan(lambda state, x: step(numbers, state, x), state, X)
 
     shape = (features, *lanes)
     length = jax.export.symbolic_shape("T")[0] if samples is None else samples
     dtype = jnp.result_type(float)
-    x, X = jax.ShapeDtypeStruct(shape, dtype), jax.ShapeDtypeStruct((length, *shape), dtype)
+    x, X = (jax.ShapeDtypeStruct(s, dtype) for s in (shape, (length, *shape)))  # type: ignore[no-untyped-call]
     lower = [jax.export.export(jax.jit(f), platforms=platforms) for f in (step, scan)]
     return Export(lower[0](numbers, start, x), lower[1](numbers, start, X), numbers, start)

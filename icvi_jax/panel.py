@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -13,9 +14,9 @@ from icvi_jax.kernels.arrays import advance, cast, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
 from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
-from icvi_jax.statistics import Count, Stats, Step, closure, pick
+from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
-from icvi_jax.types import Array, Event, Merge, Namespace, Prototypes
+from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
 
 
 class PanelState(NamedTuple):
@@ -32,7 +33,7 @@ class PanelState(NamedTuple):
     anchor: Anchor
     missing: Array
     prototypes: Prototypes
-    statistics: dict[str, NamedTuple]
+    statistics: dict[str, State]
 
 
 @spec
@@ -67,7 +68,7 @@ class Panel:
     of: str = static("slots")
     factor: Array | None = derived()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.indices, Index):
             name = type(self.indices).__name__
             raise ValueError(f"Panel(indices={name}()): needs indices in brackets, also one: ({name}(),)")
@@ -90,7 +91,7 @@ class Panel:
             settle(self, factor=factor_of(self.norm))
 
     @property
-    def statistics(self):
+    def statistics(self) -> tuple[type[AnyStatistic], ...]:
         """The statistics the indices need, each once."""
         return closure((Count, *(part for index in self.indices for part in index.statistics())))
 
@@ -99,7 +100,9 @@ class Panel:
         """Whether it must know which slots make one cluster."""
         return self.of == "clusters" or any(index.grouped for index in self.indices)
 
-    def init(self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PanelState:
+    def init(
+        self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype: DType | None = None
+    ) -> PanelState:
         """The state before any sample, for `k` slots; `dtype` defaults to the library's default float."""
         whole("Panel.init", "k", k)
         whole("Panel.init", "features", features)
@@ -115,7 +118,7 @@ class Panel:
             self.start(k, features, streams, xp, dtype),
         )
 
-    def start(self, k, features, streams, xp, dtype):
+    def start(self, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> dict[str, State]:
         """The states of all statistics before any sample."""
         if self.factor is not None and len(self.factor) != features:
             raise ValueError(f"Panel(norm=…): the matrix is for {len(self.factor)} features, the stream has {features}")
@@ -172,7 +175,9 @@ class Panel:
         missing = advance(state.missing, ~seen)
         return PanelState(state.anchor, missing, after, statistics), self.values(statistics, after, event.ready)
 
-    def update(self, statistics, event: Event, elapsed=None, crisp: bool = False):
+    def update(
+        self, statistics: Mapping[str, State], event: Event, elapsed: Array | None = None, crisp: bool = False
+    ) -> dict[str, State]:
         """The statistics after one event, whose coordinates are already about the anchor."""
         xp = namespace(event.x)
         lam = cast(self.forgetting, event.x)
@@ -181,8 +186,8 @@ class Panel:
         fade = xp.where(event.seen, fade, xp.ones_like(event.x[0, ...]))
         before, after = self._view(event.before), self._view(event.after)
         step = Step(self.seen_by(event.x), event.u, w, fade, event.seen, before, after, event.born, event.merge)
-        if event.begin is not None:
-            starts = {part.name: part.begin(statistics, before, event.begin_mass) for part in self.statistics}
+        if event.begin is not None and event.begin_mass is not None:
+            starts = {part.name: part.begin(States(statistics), before, event.begin_mass) for part in self.statistics}
             statistics = {
                 name: old if starts[name] is None else pick(event.begin, starts[name], old)
                 for name, old in statistics.items()
@@ -192,18 +197,18 @@ class Panel:
         if event.born is not None:
             statistics = {part.name: part.forget(statistics[part.name], event.born) for part in self.statistics}
         if self.of == "slots":
-            return {part.name: part.update(statistics, step) for part in self.statistics}
-        new = {part.name: part.update(statistics, step) for part in self.statistics if not part.follows}
+            return {part.name: part.update(States(statistics), step) for part in self.statistics}
+        new = {part.name: part.update(States(statistics), step) for part in self.statistics if not part.follows}
         clusters = gathered(self.statistics, new, after)[1]
         step = step._replace(after=clusters)
-        return new | {part.name: part.update(statistics, step) for part in self.statistics if part.follows}
+        return new | {part.name: part.update(States(statistics), step) for part in self.statistics if part.follows}
 
-    def merged(self, statistics, merge: Merge):
+    def merged(self, statistics: Mapping[str, State], merge: Merge) -> dict[str, State]:
         """The statistics after the members of one slot went to another."""
-        found = {part.name: part.merge(statistics, merge) for part in self.statistics}
+        found = {part.name: part.merge(States(statistics), merge) for part in self.statistics}
         return {name: statistics[name] if new is None else new for name, new in found.items()}
 
-    def values(self, statistics, prototypes: Prototypes, ready: Array) -> dict[str, Array]:
+    def values(self, statistics: Mapping[str, State], prototypes: Prototypes, ready: Array) -> dict[str, Array]:
         """Read all indices; NaN where not `ready`, where no slot is active, and at nothing but singletons."""
         stats = self.stats(statistics, prototypes)
         xp = stats.xp
@@ -217,33 +222,20 @@ class Panel:
             values[index.name] = xp.where(ok, value, xp.full_like(value, xp.nan))
         return values
 
-    def stats(self, statistics, prototypes: Prototypes) -> Stats:
+    def stats(self, statistics: Mapping[str, State], prototypes: Prototypes) -> Stats:
         """What indices see: views of the statistics at the given prototypes."""
         parts, slots = self.statistics, self._view(prototypes)
         return Stats(parts, *((statistics, slots) if self.of == "slots" else gathered(parts, statistics, slots)), slots)
 
-    def seen_by(self, x):
+    def seen_by(self, x: Array) -> Array:
         """Coordinates (…, p, *streams) as the norm sees them: Lᵀx with A = LLᵀ."""
         if self.factor is None:
             return x
         return transform(self.factor, x)
 
-    def _view(self, prototypes):
+    def _view(self, prototypes: Prototypes) -> Prototypes:
         if self.factor is None:
             return prototypes
         xp = namespace(prototypes.centers)
         rows = [self.seen_by(prototypes.centers[i, ...]) for i in range(prototypes.centers.shape[0])]
         return prototypes._replace(centers=xp.stack(rows))
-
-
-def forgetting_of(half_life: float) -> float:
-    """The forgetting factor with which a sample's weight is halved after `half_life` samples (or time units).
-
-    Examples
-    --------
-    >>> round(forgetting_of(half_life=7), 4)
-    0.9057
-    """
-    if is_number(half_life):
-        number("forgetting_of", "half_life", half_life, half_life > 0, "a positive number")
-    return 0.5 ** (1 / half_life)

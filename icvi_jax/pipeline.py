@@ -12,12 +12,12 @@ from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.kernels.arrays import advance, namespace
-from icvi_jax.monitors import Budget, Heard, Listener, Monitor, SampleMonitor
+from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.named import Named
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
-from icvi_jax.types import Alarm, Array, Event, Namespace, Prototypes, Reading, Shown
+from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
 SURPRISE = "surprise"
 """The name under which monitors listen to how far a sample is from the nearest centre."""
@@ -38,10 +38,10 @@ class PipelineState(NamedTuple):
 
     anchor: Anchor
     missing: Array
-    scaler: NamedTuple | None
-    clusterer: NamedTuple | None
-    statistics: dict[str, NamedTuple]
-    monitors: dict[str, NamedTuple]
+    scaler: State | None
+    clusterer: State | None
+    statistics: dict[str, State]
+    monitors: dict[str, State]
 
     @property
     def panel(self) -> PanelState:
@@ -78,14 +78,14 @@ class Pipeline:
 
     clusterer: Clusterer | None
     panel: Panel | None
-    monitors: Mapping[str, Listener] = Named({})
+    monitors: Mapping[str, Monitor | SampleMonitor] = Named({})
     standardize: Standardize | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel judges a clusterer; give one, or panel=None too")
         indices = () if self.panel is None else self.panel.indices
-        if self.panel is not None and self.panel.grouped and not self.clusterer.grouped:
+        if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
             asks = [f"the index {index.name!r}" for index in indices if index.grouped] or ['Panel(of="clusters")']
             kind = type(self.clusterer).__name__
             raise ValueError(
@@ -108,7 +108,7 @@ class Pipeline:
                     )
         settle(self, monitors=monitors)
         for index in indices:
-            for message in index.cautions(self.panel.forgetting, self.clusterer.slots):
+            for message in index.cautions(1.0 if self.panel is None else self.panel.forgetting, self.slots):
                 warnings.warn(message, stacklevel=3)
 
     @property
@@ -132,7 +132,9 @@ class Pipeline:
         """The fewest samples a stream must have for the clusterer to start."""
         return 1 if self.clusterer is None else self.clusterer.least(features)
 
-    def init(self, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype=None) -> PipelineState:
+    def init(
+        self, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype: DType | None = None
+    ) -> PipelineState:
         """The state before any sample.
 
         Parameters
@@ -151,10 +153,10 @@ class Pipeline:
             clusterer=None if self.clusterer is None else self.clusterer.init(features, streams, xp, dtype),
             statistics={} if self.panel is None else self.panel.start(self.slots, features, streams, xp, dtype),
             monitors={
-                monitor.name: monitor.init(features, streams, xp, dtype)
+                name: monitor.init(features, streams, xp, dtype)
                 if isinstance(monitor, SampleMonitor)
                 else monitor.init(streams, xp, dtype)
-                for monitor in self.monitors.values()
+                for name, monitor in self.monitors.items()
             },
         )
 
@@ -182,18 +184,20 @@ class Pipeline:
         seen = xp.all(here, axis=0) & punctual(elapsed, z)
         x = xp.where(seen, raw, xp.zeros_like(z))
         scaler = state.scaler
-        if self.standardize is not None:
+        if self.standardize is not None and scaler is not None:
             scaler, x = self.standardize.step(scaler, x, seen)
         clusterer, event = state.clusterer, _nothing(x, seen)
         if self.clusterer is not None:
             clusterer, event = self.clusterer.step(state.clusterer, x, seen)
         statistics, values = state.statistics, {}
-        if self.panel is not None:
+        if self.panel is not None and self.clusterer is not None:
             statistics = self.panel.update(state.statistics, event, elapsed, self.clusterer.crisp)
             values = self.panel.values(statistics, event.after, event.ready)
         shown, centers = event.shown, event.after.centers
+        if shown is None:
+            raise TypeError(f"{type(self.clusterer).__name__}.step: the event must have `shown`, which readings show")
         monitors, alarms = self._watch(state.monitors, raw, here, values, shown, seen)
-        if self.standardize is not None:
+        if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
         new = PipelineState(state.anchor, advance(state.missing, ~seen), scaler, clusterer, statistics, monitors)
@@ -202,28 +206,35 @@ class Pipeline:
             shown.cluster, shown.surprise,
         )  # fmt: skip
 
-    def _watch(self, states, raw, here, values, shown: Shown, seen):
+    def _watch(
+        self,
+        states: Mapping[str, State],
+        raw: Array,
+        here: Array,
+        values: Mapping[str, Array],
+        shown: Shown,
+        seen: Array,
+    ) -> tuple[dict[str, State], dict[str, Alarm]]:
         """The states and alarms of all monitors after one sample."""
         indices = () if self.panel is None else self.panel.indices
         heard = {index.name: Heard(values[index.name], index.goal, index.positive, seen) for index in indices}
         heard[SURPRISE] = Heard(shown.surprise, "min", True, seen)
-        new: dict[str, NamedTuple] = {}
+        new: dict[str, State] = {}
         alarms: dict[str, Alarm] = {}
-        for monitor in self.monitors.values():
-            mine = {name: heard[name] for name in monitor.watched}
+        for name, monitor in self.monitors.items():
+            mine = {index: heard[index] for index in monitor.watched}
             if monitor.needs_company:
                 company = seen & (shown.k > 1)
                 mine = {n: h if n == SURPRISE else h._replace(seen=company) for n, h in mine.items()}
-            old = states[monitor.name]
             if isinstance(monitor, SampleMonitor):
-                new[monitor.name], alarms[monitor.name] = monitor.step(old, raw, here, mine)
+                new[name], alarms[name] = monitor.step(states[name], raw, here, mine)
             else:
-                one = mine[monitor.index]
-                new[monitor.name], alarms[monitor.name] = monitor.step(old, one.value, one.seen, one.goal, one.positive)
+                (one,) = mine.values()
+                new[name], alarms[name] = monitor.step(states[name], one.value, one.seen, one.goal, one.positive)
         return new, alarms
 
 
-def _named(monitor: Listener, name: str) -> Listener:
+def _named(monitor: Monitor | SampleMonitor, name: str) -> Monitor | SampleMonitor:
     """The monitor with the name of its alarm; it watches the index of that name unless it says another."""
     if isinstance(monitor, Monitor):
         return changed(monitor, name=name, index=monitor.index or name)

@@ -47,7 +47,7 @@ def spec(cls: type[T]) -> type[T]:
     object and never when JAX rebuilds it from tracers.
     """
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    fields = dataclasses.fields(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it has become one in the line above
     data = tuple(f.name for f in fields if not f.metadata.get("static"))
     meta = tuple(f.name for f in fields if f.metadata.get("static"))
 

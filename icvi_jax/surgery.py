@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from icvi_jax.anchor import about
+from icvi_jax.anchor import Anchor, about
 from icvi_jax.kernels.arrays import COUNT_LIMIT, cast, namespace, slots, usable
 from icvi_jax.kernels.moments import weights
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import whole
-from icvi_jax.statistics import Step, pick
+from icvi_jax.statistics import States, Step, pick
 from icvi_jax.types import Array, Merge, Prototypes
 
 
@@ -29,7 +29,7 @@ def read(panel: Panel, state: PanelState) -> dict[str, Array]:
     return panel.values(state.statistics, state.prototypes, xp.ones_like(high[0, ...], dtype=xp.bool))
 
 
-def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: Array = 0.0) -> PanelState:
+def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Array = 0.0) -> PanelState:
     """Forget a sample again, as if it had never come.
 
     Exact up to rounding; what rounding makes of a spread below zero is 0. Centres stay where they are: the next step
@@ -54,7 +54,9 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: Array = 0.0
     place = panel.seen_by(xp.where(seen, about(state.anchor, x), xp.zeros_like(x)))
     w = left * weights(u, cast(panel.fuzzifier, u))
     step = Step(place, u, w, left, seen, state.prototypes, state.prototypes)
-    return state._replace(statistics={part.name: part.remove(state.statistics, step) for part in panel.statistics})
+    return state._replace(
+        statistics={part.name: part.remove(States(state.statistics), step) for part in panel.statistics}
+    )
 
 
 def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None = None) -> PanelState:
@@ -127,9 +129,7 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
     )
     past = {part.name: part.fade(past[part.name], fade, alive) for part in panel.statistics}
     old, new = (
-        xp.where(
-            state.prototypes.active[:, None, ...], state.prototypes.centers + _gap(state, anchor), 0 * anchor.high
-        )
+        xp.where(state.prototypes.active[:, None, ...], state.prototypes.centers + _gap(state, anchor), 0 * anchor.high)
         for state in (earlier, later)
     )
     names = [state.prototypes.names for state in (earlier, later)]
@@ -140,16 +140,16 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
     )
     room = COUNT_LIMIT - earlier.missing
     missing = earlier.missing + xp.where(later.missing < room, later.missing, room)
-    statistics = {part.name: part.combine(past, present) for part in panel.statistics}
+    statistics = {part.name: part.combine(States(past), States(present)) for part in panel.statistics}
     return PanelState(anchor, missing, prototypes, statistics)
 
 
-def _gap(state, anchor):
+def _gap(state: PanelState, anchor: Anchor) -> Array:
     """How far the anchor of a state is from another one: (p, *streams)."""
     return (state.anchor.high - anchor.high) + (state.anchor.low - anchor.low)
 
 
-def _between(state, i, j):
+def _between(state: PanelState, i: int, j: int) -> Array:
     """The mean of two centres (p, *streams), about the anchor."""
     xp = namespace(state.anchor.high)
     centers, active, _ = state.prototypes

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
-    "array_api", "exports", "kernels", "types", "spec", "named", "anchor", "gate", "norm", "statistics", "indices",
+    "array_api", "exports", "kernels", "types", "spec", "forgetting", "named", "anchor", "gate", "norm", "statistics", "indices",
     "clusterers", "monitors", "standardize", "panel", "pipeline",
 )  # fmt: skip
 """From the bottom up; a file may import from its own layer and those before it."""

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion
+from icvi_jax.statistics import Count, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -27,8 +28,8 @@ class BallHall(Comparison):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion)
 
-    def compare(self, stats, forgetting):
-        return given(~stats.constant, divide(stats.over_slots(stats.dispersion.level), stats.k, stats.xp.nan))
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        return given(~stats.constant, divide(stats.over_slots(stats[Dispersion].level), stats.k, stats.xp.nan))
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value * by**2

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.statistics import Statistic, Stats
+from icvi_jax.statistics import AnyStatistic, Stats
 from icvi_jax.types import Array
 
 
@@ -28,7 +28,7 @@ class Index(ABC):
 
     name: str
     goal: ClassVar[str]
-    needs: ClassVar[tuple[type[Statistic], ...]]
+    needs: ClassVar[tuple[type[AnyStatistic], ...]]
     range: ClassVar[tuple[float, float]] = (0.0, math.inf)
     positive: ClassVar[bool] = True
     scattered: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class Index(ABC):
     def value(self, stats: Stats, forgetting: Array) -> Array:
         """The value (*streams); `forgetting` is λ as an array of the state's type."""
 
-    def statistics(self) -> tuple[type[Statistic], ...]:
+    def statistics(self) -> tuple[type[AnyStatistic], ...]:
         """The statistics it reads with the settings it has: `needs`, unless overridden."""
         return self.needs
 

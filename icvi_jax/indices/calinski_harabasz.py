@@ -7,7 +7,8 @@ from typing import ClassVar
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.indices.freedom import caution, freedom
 from icvi_jax.spec import one_of, spec, static
-from icvi_jax.statistics import Count, Dispersion, Overall
+from icvi_jax.statistics import Count, Dispersion, Overall, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -34,12 +35,12 @@ class CalinskiHarabasz(Comparison):
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Overall)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of("CalinskiHarabasz", "dof", self.dof, ("faded", "none"))
 
-    def compare(self, stats, forgetting):
-        within = divide(stats.dispersion.total, freedom(stats, self.dof), 0.0)
-        return divide(divide(stats.overall.between, stats.k - 1, 0.0), within, stats.xp.nan)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        within = divide(stats[Dispersion].total, freedom(stats, self.dof), 0.0)
+        return divide(divide(stats[Overall].between, stats.k - 1, 0.0), within, stats.xp.nan)
 
-    def cautions(self, forgetting, k):
+    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
         return caution("CalinskiHarabasz", self.dof, forgetting, k)

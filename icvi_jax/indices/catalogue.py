@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from icvi_jax.indices import listing
 from icvi_jax.indices.base import Index
 from icvi_jax.statistics import closure
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """One index.
 
     Attributes

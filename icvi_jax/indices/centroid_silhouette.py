@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -36,14 +37,14 @@ class CentroidSilhouette(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def compare(self, stats, forgetting):
-        xp, pairs = stats.xp, stats.separation.pairs
-        mean, scatter = stats.dispersion.mean, stats.dispersion.scatter
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        xp, pairs = stats.xp, stats[Separation].pairs
+        mean, scatter = stats[Dispersion].mean, stats[Dispersion].scatter
         if self.peer:
             others = pairs.ordered(lambda _, sj: sj, scatter)
             b = pairs.row_least([s + d for s, d in zip(others, pairs.across(stats.centers, mean))])
         else:
             b = scatter + pairs.row_least(pairs.across(mean, stats.centers))
-        a = stats.dispersion.level
+        a = stats[Dispersion].level
         each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), xp.ones_like(a)), xp.nan)
-        return given(stats.dispersion.empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))
+        return given(stats[Dispersion].empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))

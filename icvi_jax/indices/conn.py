@@ -7,8 +7,9 @@ from typing import ClassVar
 from icvi_jax.indices.base import Index, divide, given
 from icvi_jax.kernels.arrays import larger, namespace, slots
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Connections, Count
+from icvi_jax.statistics import Connections, Count, Stats
 from icvi_jax.statistics.groups import homes
+from icvi_jax.types import Array
 
 
 @spec
@@ -45,9 +46,9 @@ class CONN(Index):
     scattered: ClassVar = False
     grouped: ClassVar = True
 
-    def value(self, stats, forgetting):
+    def value(self, stats: Stats, forgetting: Array) -> Array:
         xp, prototypes = stats.xp, stats.slots
-        counts = stats.connections.counts
+        counts = stats[Connections].counts
         k = counts.shape[0]
         if prototypes.names is None or k == 1:
             return given(stats.k < 0, stats.k)  # never
@@ -79,7 +80,7 @@ class CONN(Index):
         return given((n > 1) & known, means[0] * (1 - means[1]))
 
 
-def _by(home, mask, a):
+def _by(home: Array, mask: Array, a: Array) -> Array:
     """The sums of `a` (k, *streams) over the slots of each cluster, where `mask`: (k, *streams), by lowest slot."""
     xp = namespace(a)
     a = xp.where(mask, a, xp.zeros_like(a))

@@ -6,8 +6,10 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide
 from icvi_jax.kernels.arrays import smaller
+from icvi_jax.kernels.pairs import Terms
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array, Namespace
 
 
 @spec
@@ -33,27 +35,27 @@ class DaviesBouldin(Index):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def value(self, stats, forgetting):
+    def value(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
-        mass, pairs = stats.dispersion.mass, stats.separation.pairs
+        mass, pairs = stats[Dispersion].mass, stats[Separation].pairs
         one = xp.ones_like(mass)
-        L = stats.dispersion.level * xp.where(forgetting < 1, smaller(mass, one), one)
-        h = stats.separation.smallest
+        L = stats[Dispersion].level * xp.where(forgetting < 1, smaller(mass, one), one)
+        h = stats[Separation].smallest
         if self.root:
             L, h = _root(xp, L), _root(xp, h)
         alone = divide(stats.over_slots(L), h, xp.inf)
         if pairs.k == 1:
             return alone
-        inverse = [1 / xp.where(d > 0, d, xp.ones_like(d)) for d in self._lengths(xp, stats.separation.distances)]
+        inverse = [1 / xp.where(d > 0, d, xp.ones_like(d)) for d in self._lengths(xp, stats[Separation].distances)]
         spread = pairs.each(lambda a, b: a + b, L)
         worst = pairs.row_most([s * r for s, r in zip(spread, inverse)])
         many = divide(stats.over_slots(worst), xp.where(h > 0, stats.k, xp.zeros_like(h)), xp.inf)
         return xp.where(stats.k > 1, many, alone)
 
-    def _lengths(self, xp, distances):
+    def _lengths(self, xp: Namespace, distances: Terms) -> Terms:
         return [_root(xp, d) for d in distances] if self.root else distances
 
 
-def _root(xp, a):
+def _root(xp: Namespace, a: Array) -> Array:
     """Square root with a finite gradient at 0."""
     return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, xp.ones_like(a))), xp.zeros_like(a))

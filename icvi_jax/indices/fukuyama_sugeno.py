@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion
+from icvi_jax.statistics import Count, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -29,8 +30,8 @@ class FukuyamaSugeno(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Dispersion)
 
-    def compare(self, stats, forgetting):
-        return stats.dispersion.total - stats.over_slots(stats.dispersion.mass * stats.from_hub)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        return stats[Dispersion].total - stats.over_slots(stats[Dispersion].mass * stats.from_hub)
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value * by**2

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, root
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -32,9 +33,9 @@ class GeneralizedDunn43(Comparison):
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def compare(self, stats, forgetting):
-        widest = stats.dispersion.widest
-        return divide(root(stats.separation.smallest), 2 * (root(widest) if self.root else widest), stats.xp.nan)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        widest = stats[Dispersion].widest
+        return divide(root(stats[Separation].smallest), 2 * (root(widest) if self.root else widest), stats.xp.nan)
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value if self.root else value / by

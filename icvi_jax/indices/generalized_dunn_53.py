@@ -7,7 +7,8 @@ from typing import ClassVar
 from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.kernels.arrays import far, larger
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -29,10 +30,10 @@ class GeneralizedDunn53(Comparison):
     range: ClassVar = (0.0, 0.5)
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def compare(self, stats, forgetting):
-        xp, pairs = stats.xp, stats.separation.pairs
-        C, M = stats.dispersion.each, stats.dispersion.mass
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        xp, pairs = stats.xp, stats[Separation].pairs
+        C, M = stats[Dispersion].each, stats[Dispersion].mass
         M = larger(M, xp.full_like(M, float(xp.finfo(M.dtype).smallest_normal)))  # no pair has none
         joint = pairs.each(lambda ci, mi, cj, mj: (ci + cj) / (mi + mj), C, M)
         least = pairs.least(pairs.keep(joint, far(C.dtype, xp)))
-        return given(stats.dispersion.empty < 2, divide(least, 2 * stats.dispersion.widest, xp.nan))
+        return given(stats[Dispersion].empty < 2, divide(least, 2 * stats[Dispersion].widest, xp.nan))

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, log
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Overall
+from icvi_jax.statistics import Count, Dispersion, Overall, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -28,5 +29,5 @@ class Hartigan(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Overall)
 
-    def compare(self, stats, forgetting):
-        return log(divide(stats.overall.between, stats.dispersion.total, 0.0))
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        return log(divide(stats[Overall].between, stats[Dispersion].total, 0.0))

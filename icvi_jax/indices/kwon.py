@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -27,6 +28,6 @@ class Kwon(Comparison):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def compare(self, stats, forgetting):
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
         spread = divide(stats.over_slots(stats.from_hub), stats.k, stats.xp.nan)
-        return divide(stats.dispersion.total + spread, stats.separation.smallest, stats.xp.inf)
+        return divide(stats[Dispersion].total + spread, stats[Separation].smallest, stats.xp.inf)

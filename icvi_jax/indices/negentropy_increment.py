@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Covariance, Dispersion, OverallCovariance
+from icvi_jax.statistics import Count, Covariance, Dispersion, OverallCovariance, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -30,10 +31,10 @@ class NegentropyIncrement(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion, OverallCovariance)
 
-    def compare(self, stats, forgetting):
-        xp, mass = stats.xp, stats.dispersion.mass
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        xp, mass = stats.xp, stats[Dispersion].mass
         total = xp.sum(mass, axis=0)
         q = mass / xp.where(total > 0, total, xp.ones_like(total))
         some = q > 0
-        terms = xp.where(some, q * (stats.covariance.logdet / 2 - xp.log(xp.where(some, q, xp.ones_like(q)))), 0 * q)
-        return given(total > 0, xp.sum(terms, axis=0) - stats.overall_covariance.logdet[0, ...] / 2)
+        terms = xp.where(some, q * (stats[Covariance].logdet / 2 - xp.log(xp.where(some, q, xp.ones_like(q)))), 0 * q)
+        return given(total > 0, xp.sum(terms, axis=0) - stats[OverallCovariance].logdet[0, ...] / 2)

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Index, given
 from icvi_jax.spec import one_of, spec, static
-from icvi_jax.statistics import Silhouettes
+from icvi_jax.statistics import Silhouettes, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -36,11 +37,11 @@ class OnlineSilhouette(Index):
     positive: ClassVar = False
     scattered: ClassVar = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of("OnlineSilhouette", "noise", self.noise, ("skip", "zero"))
 
-    def value(self, stats, forgetting):
-        state = stats.silhouettes
+    def value(self, stats: Stats, forgetting: Array) -> Array:
+        state = stats[Silhouettes]
         skip = self.noise == "skip"
         mean, weight = (state.mean, state.weight) if skip else (state.noisy_mean, state.noisy_weight)
         return given(weight > 0, mean)

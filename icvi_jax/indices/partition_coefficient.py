@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Membership
+from icvi_jax.statistics import Count, Membership, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -29,5 +30,5 @@ class PartitionCoefficient(Comparison):
     scattered: ClassVar = False
     needs: ClassVar = (Count, Membership)
 
-    def compare(self, stats, forgetting):
-        return given(stats.n > 0, stats.membership.squares)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        return given(stats.n > 0, stats[Membership].squares)

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Separation
+from icvi_jax.statistics import Count, Dispersion, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -31,12 +32,12 @@ class PartitionSeparation(Comparison):
     scattered: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def compare(self, stats, forgetting):
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
         beta = divide(stats.over_slots(stats.from_hub), stats.k, xp.nan)
-        nearest = stats.separation.pairs.row_least(stats.separation.distances)
+        nearest = stats[Separation].pairs.row_least(stats[Separation].distances)
         nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the stand-in of an idle slot would overflow
-        mass = stats.dispersion.mass
+        mass = stats[Dispersion].mass
         fullest = xp.max(mass, axis=0)
         ok = (beta > 0) & (fullest > 0)
         one = xp.ones_like(beta)

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Overall, Separation
+from icvi_jax.statistics import Count, Dispersion, Overall, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -27,10 +28,10 @@ class PBM(Comparison):
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Overall, Separation)
 
-    def compare(self, stats, forgetting):
-        W = stats.dispersion.total
-        a = divide(stats.overall.scatter, W, 0.0) * divide(stats.separation.largest, stats.k, 0.0)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        W = stats[Dispersion].total
+        a = divide(stats[Overall].scatter, W, 0.0) * divide(stats[Separation].largest, stats.k, 0.0)
         return given(W > 0, a * a)
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value * by**4

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Overall
+from icvi_jax.statistics import Count, Dispersion, Overall, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -27,6 +28,6 @@ class RSquared(Comparison):
     range: ClassVar = (0.0, 1.0)
     needs: ClassVar = (Count, Dispersion, Overall)
 
-    def compare(self, stats, forgetting):
-        B, W = stats.overall.between, stats.dispersion.total
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        B, W = stats[Overall].between, stats[Dispersion].total
         return divide(B, B + W, stats.xp.nan)

@@ -9,7 +9,8 @@ from typing import ClassVar
 from icvi_jax.indices.base import Comparison, given
 from icvi_jax.kernels.arrays import smaller
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Covariance, Dispersion
+from icvi_jax.statistics import Count, Covariance, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -38,15 +39,15 @@ class RepresentativeCIP(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
 
-    def compare(self, stats, forgetting):
-        xp, shape = stats.xp, stats.covariance
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        xp, shape = stats.xp, stats[Covariance]
         terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
         least = xp.where(least < xp.inf, least, xp.zeros_like(least))
         total = sum(xp.sum(xp.exp(least - a), axis=0) for a in terms)
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
-        return given(stats.dispersion.empty == 0, value)
+        return given(stats[Dispersion].empty == 0, value)
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value - features * math.log(by) if self.log else value / by**features

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
+from functools import reduce
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Covariance, Dispersion
+from icvi_jax.statistics import Count, Covariance, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -33,10 +36,10 @@ class RepresentativeCrossEntropy(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
 
-    def compare(self, stats, forgetting):
-        xp, shape = stats.xp, stats.covariance
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        xp, shape = stats.xp, stats[Covariance]
         terms = (xp.where(ok, a, xp.zeros_like(a)) for ok, a in zip(shape.both, shape.cross_entropies))
-        return given(stats.dispersion.empty == 0, sum(xp.sum(a, axis=0) for a in terms))
+        return given(stats[Dispersion].empty == 0, reduce(operator.add, [xp.sum(a, axis=0) for a in terms]))
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value + k * (k - 1) / 2 * features * math.log(by)

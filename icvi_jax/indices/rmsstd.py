@@ -7,7 +7,8 @@ from typing import ClassVar
 from icvi_jax.indices.base import Comparison, divide, given, root
 from icvi_jax.indices.freedom import caution, freedom
 from icvi_jax.spec import one_of, spec, static
-from icvi_jax.statistics import Count, Dispersion
+from icvi_jax.statistics import Count, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -34,16 +35,16 @@ class RMSSTD(Comparison):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of("RMSSTD", "dof", self.dof, ("faded", "none"))
 
-    def compare(self, stats, forgetting):
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
         n = freedom(stats, self.dof)
-        mean = divide(stats.dispersion.total, stats.centers.shape[1] * n, 0.0)
+        mean = divide(stats[Dispersion].total, stats.centers.shape[1] * n, 0.0)
         return given((n > 0) & ~stats.constant, root(mean))
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value * by
 
-    def cautions(self, forgetting, k):
+    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
         return caution("RMSSTD", self.dof, forgetting, k)

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion, Overall
+from icvi_jax.statistics import Count, Dispersion, Overall, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -26,5 +27,5 @@ class WB(Comparison):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Overall)
 
-    def compare(self, stats, forgetting):
-        return divide(stats.k * stats.dispersion.total, stats.overall.between, stats.xp.nan)
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
+        return divide(stats.k * stats[Dispersion].total, stats[Overall].between, stats.xp.nan)

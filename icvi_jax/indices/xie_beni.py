@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide, given
 from icvi_jax.spec import one_of, spec, static
-from icvi_jax.statistics import Count, Dispersion, FadedReach, Separation, Statistic
+from icvi_jax.statistics import AnyStatistic, Count, Dispersion, FadedReach, Separation, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -38,21 +39,21 @@ class XieBeni(Index):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of("XieBeni", "normalizer", self.normalizer, ("paper", "exact"))
         one_of("XieBeni", "lone", self.lone, ("paper", "faded", "nan"))
 
-    def statistics(self) -> tuple[type[Statistic], ...]:
+    def statistics(self) -> tuple[type[AnyStatistic], ...]:
         return (*self.needs, FadedReach) if self.lone == "faded" else self.needs
 
-    def value(self, stats, forgetting):
+    def value(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
-        J, h = stats.dispersion.total, stats.separation.smallest
+        J, h = stats[Dispersion].total, stats[Separation].smallest
         n = stats.n
         if self.normalizer == "paper":
             fades = forgetting < 1
             n = xp.where(fades, 1 / xp.where(fades, 1 - forgetting, xp.ones_like(forgetting)), stats.samples)
         if self.lone == "faded":
-            h = xp.where(stats.k > 1, h, stats.faded_reach.reach)
+            h = xp.where(stats.k > 1, h, stats[FadedReach].reach)
         value = divide(J, n * h, xp.inf)
         return given(stats.k > 1, value) if self.lone == "nan" else value

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, log
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Count, Dispersion
+from icvi_jax.statistics import Count, Dispersion, Stats
+from icvi_jax.types import Array
 
 
 @spec
@@ -30,9 +31,9 @@ class Xu(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Dispersion)
 
-    def compare(self, stats, forgetting):
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
         p = stats.centers.shape[1]
-        return p / 2 * log(divide(stats.dispersion.total, p * stats.n * stats.n, 0.0)) + log(stats.k)
+        return p / 2 * log(divide(stats[Dispersion].total, p * stats.n * stats.n, 0.0)) + log(stats.k)
 
-    def scaled(self, value, by, features, k):
+    def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value + features * math.log(by)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array_api_compat
 
+from icvi_jax.array_api import Array, DType, Namespace
+
 UNROLL = 16
 """Up to this many slots a fleet's loops over slots are unrolled; beyond it compile time would explode."""
 
@@ -11,85 +13,85 @@ COUNT_LIMIT = 2**31 - 1
 """Counters stop here instead of turning negative."""
 
 
-def namespace(*arrays):
+def namespace(*arrays: Array) -> Namespace:
     """The array-API namespace of `arrays`."""
     return array_api_compat.array_namespace(*arrays)
 
 
-def library(xp):
+def library(xp: Namespace) -> Namespace:
     """The array-API compatible form of a module such as `numpy` or `torch`."""
     return namespace(xp.asarray(0.0))
 
 
-def cast(value, like):
+def cast(value: Array | float, like: Array) -> Array:
     """`value` as an array of `like`'s type: a float64 number beside a float32 state would break the carry."""
     xp = namespace(like)
     return xp.asarray(value, dtype=like.dtype, device=None if array_api_compat.is_jax_array(like) else like.device)
 
 
-def count(mask, axis=0):
+def count(mask: Array, axis: int = 0) -> Array:
     """How many are True along `axis`, as an integer array."""
     xp = namespace(mask)
     return xp.sum(xp.astype(mask, xp.int32), axis=axis, dtype=xp.int32)
 
 
-def squares(a, axis=0):
+def squares(a: Array, axis: int = 0) -> Array:
     """Sum of squares along `axis`."""
     return namespace(a).sum(a * a, axis=axis)
 
 
-def usable(x):
+def usable(x: Array) -> Array:
     """Whether all features of `x` (p, *streams) are finite and small enough to be squared and summed."""
     xp = namespace(x)
     return xp.all(xp.abs(x) <= reach(x.dtype, xp), axis=0)
 
 
-def reach(dtype, xp):
+def reach(dtype: DType, xp: Namespace) -> float:
     """The largest magnitude a feature may have: its square times 10⁶ samples still is a number."""
     return 1e15 if xp.finfo(dtype).bits <= 32 else 1e140
 
 
-def far(dtype, xp):
+def far(dtype: DType, xp: Namespace) -> float:
     """A squared distance beyond all real ones, and still with a finite, non-zero inverse."""
     return 1e33 if xp.finfo(dtype).bits <= 32 else 1e290
 
 
-def advance(counter, by):
+def advance(counter: Array, by: Array) -> Array:
     """`counter + by` for a boolean `by`, stopping at the largest integer."""
     xp = namespace(counter)
     return counter + xp.astype(by & (counter < COUNT_LIMIT), counter.dtype)
 
 
-def slots(like, axis_length):
+def slots(like: Array, axis_length: int) -> Array:
     """0, 1, … as a column that broadcasts against `(k, *streams)` arrays such as `like`."""
     xp = namespace(like)
     index = xp.arange(axis_length, dtype=xp.int32)
     return xp.reshape(index, (axis_length,) + (1,) * (like.ndim - 1))
 
 
-def smaller(a, b):
+def smaller(a: Array, b: Array) -> Array:
     """The smaller of two arrays without NaN: one machine instruction, where `minimum` must also look for NaN."""
     return namespace(a).where(a < b, a, b)
 
 
-def larger(a, b):
+def larger(a: Array, b: Array) -> Array:
     """The larger of two arrays without NaN."""
     return namespace(a).where(a > b, a, b)
 
 
-def first_equal(d, target):
+def first_equal(d: Array, target: Array) -> Array:
     """The lowest slot where `d` (k, *streams) equals `target` (*streams), k where none does; as an integer array."""
     xp = namespace(d)
     index = slots(d, d.shape[0])
     return xp.min(xp.where(d == target, index, xp.full_like(index, d.shape[0])), axis=0)
 
 
-def smallest(d):
+def smallest(d: Array) -> Array:
     """One-hot (boolean) of the smallest of `d` (k, *streams) along axis 0, the lowest slot on ties."""
     return slots(d, d.shape[0]) == first_equal(d, namespace(d).min(d, axis=0))
 
 
-def position(onehot):
+def position(onehot: Array) -> Array:
     """The slot a boolean one-hot (k, *streams) points at; −1 where it is all False."""
     xp = namespace(onehot)
     return xp.sum(xp.where(onehot, slots(onehot, onehot.shape[0]) + 1, 0), axis=0, dtype=xp.int32) - 1

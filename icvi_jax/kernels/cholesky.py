@@ -10,8 +10,11 @@ jaxlib 0.10 on a CPU (fixed in 0.11), which is also what `jax.vmap` of the last 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+import operator
+from collections.abc import Sequence
+from functools import lru_cache, reduce
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels import ellipsoid
 from icvi_jax.kernels.arrays import larger, namespace, reach
 
@@ -22,7 +25,7 @@ LARGE = 24
 """Beyond this many features one stream's matrices go to the array library."""
 
 
-def raised(S, p, floor):
+def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
     """S with that put back on the diagonal which rounding may have taken from an eigenvalue, and the least pivot then.
 
     Sums of raised matrices are raised, too: their least pivots are the sums.
@@ -37,7 +40,7 @@ def raised(S, p, floor):
     return S + more[:, None, ...] * ellipsoid.identity(p, S), more + floor
 
 
-def gaussian(S, d, least):
+def gaussian(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
     r"""Squared Mahalanobis distances :math:`dᵀ S^{−1} d` and log-determinants of S.
 
     Parameters
@@ -62,21 +65,21 @@ def gaussian(S, d, least):
     return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
 
 
-def _trace(S, p):
+def _trace(S: Array, p: int) -> Array:
     """Traces (m, *streams) of packed matrices."""
     if p <= SMALL:
-        return sum(c[:, 0, ...] for c in ellipsoid.columns(S, p))
+        return reduce(operator.add, [c[:, 0, ...] for c in ellipsoid.columns(S, p)])
     xp = namespace(S)
     diagonal = xp.asarray([ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)])
     return xp.sum(xp.take(S, diagonal, axis=1), axis=1)
 
 
-def logdet(S, p, least):
+def logdet(S: Array, p: int, least: Array) -> Array:
     """Log-determinants (m, *streams) of S; see `gaussian`."""
     return gaussian(S, namespace(S).zeros_like(S[:, :p, ...]), least)[1]
 
 
-def outer(d):
+def outer(d: Array) -> Array:
     """d dᵀ, packed, for d (m, p, *streams): as `ellipsoid.outer`, in a program that does not grow with p."""
     p = d.shape[1]
     if p <= SMALL:
@@ -86,50 +89,53 @@ def outer(d):
     return xp.take(d, rows, axis=1) * xp.take(d, columns, axis=1)
 
 
-def _packed(columns, d, least):
+def _packed(columns: Sequence[Array], d: Array, least: Array) -> tuple[Array, Array]:
     """Elimination of packed columns. Every exact pivot is at least `least`: nothing is lost by holding it there."""
-    F, pivots = 0, []
+    terms: list[Array] = []
+    pivots: list[Array] = []
     while columns:
         c, *columns = columns
         D = larger(c[:, :1, ...], least)
         inverse = 1 / D
         z = d[:, :1, ...]
-        F = F + z * z * inverse
+        terms.append(z * z * inverse)
         pivots.append(D[:, 0, ...])
         low = c[:, 1:, ...]
         unit = low * inverse
         d = d[:, 1:, ...] - unit * z
         columns = [a - unit[:, i : i + 1, ...] * low[:, i:, ...] for i, a in enumerate(columns)]
-    return F[:, 0, ...], _log_product(pivots)
+    return reduce(operator.add, terms)[:, 0, ...], _log_product(pivots)
 
 
-def _log_product(pivots):
-    """log Π D, with one logarithm (the dearest part of it all) for two pivots; a large one is scaled first."""
+def _log_product(pivots: Sequence[Array]) -> Array:
+    """log Π D, with one logarithm (the most expensive part) for two pivots; a large one is scaled first."""
     xp = namespace(pivots[0])
     scale = reach(pivots[0].dtype, xp) ** -2
-    total = xp.log(pivots[-1]) if len(pivots) % 2 else 0
+    terms = [xp.log(pivots[-1])] if len(pivots) % 2 else []
     for a, b in zip(pivots[::2], pivots[1::2]):
         large = a > 1e5
-        total = total + xp.log(xp.where(large, scale * a, a) * b) - xp.where(large, math.log(scale), 0 * a)
-    return total
+        terms += [xp.log(xp.where(large, scale * a, a) * b), -xp.where(large, math.log(scale), 0 * a)]
+    return reduce(operator.add, terms)
 
 
-def _full(S, d, least):
+def _full(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
     """The same on S (m, p, p, *streams)."""
     xp = namespace(d)
-    F, total = 0, 0
+    terms: list[Array] = []
+    logs: list[Array] = []
     while d.shape[1]:
         D = xp.maximum(S[:, 0, 0, ...], least)
         z = d[:, 0, ...]
-        F, total = F + z * z / D, total + xp.log(D)
+        terms.append(z * z / D)
+        logs.append(xp.log(D))
         low = S[:, 1:, 0, ...]
         unit = low / D[:, None, ...]
         d = d[:, 1:, ...] - unit * z[:, None, ...]
         S = S[:, 1:, 1:, ...] - unit[:, :, None, ...] * low[:, None, ...]
-    return F, total
+    return reduce(operator.add, terms), reduce(operator.add, logs)
 
 
-def _library(S, d, least):
+def _library(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
     """The same for one S (p, p), bordered by d: the last row of its Cholesky factor is L⁻¹d."""
     xp = namespace(d)
     p = d.shape[0]
@@ -140,13 +146,13 @@ def _library(S, d, least):
 
 
 @lru_cache(maxsize=8)
-def _triangle(p):
+def _triangle(p: int) -> tuple[list[int], list[int]]:
     """Row and column of each element of a packed matrix."""
     return [i for j in range(p) for i in range(j, p)], [j for j in range(p) for _ in range(j, p)]
 
 
 @lru_cache(maxsize=8)
-def _square(p):
+def _square(p: int) -> list[int]:
     """Where each element of a full matrix is in the packed one."""
     start = [ellipsoid.packed(p) - ellipsoid.packed(p - j) for j in range(p)]
     return [start[min(i, j)] + abs(i - j) for i in range(p) for j in range(p)]

@@ -8,10 +8,13 @@ is that for a matrix within rounding (about p eps) of S.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import namespace
 
 
-def at_most(S, bound):
+def at_most(S: Sequence[Array], bound: Array) -> Array:
     """Whether the largest eigenvalue of S is at most `bound`.
 
     Parameters
@@ -26,14 +29,16 @@ def at_most(S, bound):
     xp = namespace(bound)
     tiny = float(xp.finfo(bound.dtype).smallest_normal)
     ok = bound == bound
-    roots = []
+    roots: list[Array] = []
     for r, c in enumerate(S):
         pivot, below = bound - c[:, 0, ...], -c[:, 1:, ...]
         for j, root in enumerate(roots):
             pivot = pivot - root[:, r - j - 1, ...] * root[:, r - j - 1, ...]
             below = below - root[:, r - j - 1 : r - j, ...] * root[:, r - j :, ...]
         if r + 1 == len(S):
-            return ok & (pivot >= 0)
+            ok = ok & (pivot >= 0)
+            break
         ok = ok & (pivot > tiny)
         # After a pivot that is not positive the answer is known, and the rest must only not overflow.
         roots.append(below / xp.sqrt(xp.where(ok, pivot, xp.maximum(xp.abs(pivot), xp.ones_like(pivot))))[:, None, ...])
+    return ok

@@ -11,50 +11,59 @@ array. Nothing calls a linear algebra library: each loop runs over p and does al
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import TypeAlias
+
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import far, namespace, reach, smaller
 
+Triples: TypeAlias = list[tuple[Array, Array, Array]]
+"""What `substitute` gives for each column."""
 
-def packed(p):
+
+def packed(p: int) -> int:
     """Length of the packed lower triangle of a (p, p) matrix."""
     return p * (p + 1) // 2
 
 
-def columns(A, p):
+def columns(A: Array, p: int) -> list[Array]:
     """The columns (k, p − j, *streams), j = 0, 1, …, of a packed A (k, p (p + 1)/2, *streams)."""
     ends = [packed(p) - packed(p - j) for j in range(p + 1)]
     return [A[:, a:b, ...] for a, b in zip(ends, ends[1:])]
 
 
-def identity(p, like):
+def identity(p: int, like: Array) -> Array:
     """The identity matrix, packed, to broadcast against a packed `like` (k, p (p + 1)/2, *streams)."""
     xp = namespace(like)
     ones = [1.0 if i == 0 else 0.0 for j in range(p) for i in range(p - j)]
     return xp.reshape(xp.asarray(ones, dtype=like.dtype), (1, packed(p)) + (1,) * (like.ndim - 2))
 
 
-def squared(d):
+def squared(d: Array) -> tuple[Array, ...]:
     """The columns of d dᵀ, for d (k, p, *streams)."""
     return tuple(d[:, j:, ...] * d[:, j : j + 1, ...] for j in range(d.shape[1]))
 
 
-def outer(d):
+def outer(d: Array) -> Array:
     """d dᵀ, packed, for d (k, p, *streams)."""
     return namespace(d).concat(squared(d), axis=1)
 
 
-def along(column, lead, rest):
+def along(column: Array, lead: float, rest: float) -> Array:
     """The number `lead` in the diagonal element and `rest` in the others, to broadcast against a column."""
     xp = namespace(column)
     values = [lead] + [rest] * (column.shape[1] - 1)
     return xp.reshape(xp.asarray(values, dtype=column.dtype), (1, -1) + (1,) * (column.ndim - 2))
 
 
-def raised(S, by):
+def raised(S: Sequence[Array], by: Array) -> tuple[Array, ...]:
     """The columns of S + by I, for by (k, *streams)."""
     return tuple(c + by[:, None, ...] * along(c, 1.0, 0.0) for c in S)
 
 
-def substitute(G, d):
+def substitute(G: Sequence[Array], d: Array) -> Triples:
     r"""Forward substitution :math:`G y = d`, with what is left of d after each column.
 
     .. math:: y_j = z_j / D_j, \quad r_j = r_{j−1} − y_j G_j, \quad z_j = (r_{j−1})_j, \quad r_{−1} = d
@@ -75,14 +84,14 @@ def substitute(G, d):
     return triples
 
 
-def mahalanobis(triples):
+def mahalanobis(triples: Triples) -> Array:
     r"""Squared distance :math:`F = dᵀ S^{−1} d = Σ_j y_j z_j`, from `substitute`; at least 1e-12."""
-    F = sum(z * y for z, y, _ in triples)
+    F = reduce(operator.add, [z * y for z, y, _ in triples])
     xp = namespace(F)
     return xp.clip(F, 1e-12, far(F.dtype, xp))
 
 
-def rates(a, b, w):
+def rates(a: Array, b: Array, w: Array) -> tuple[Array, Array]:
     r"""How the weighted covariance changes with a sample of weight w:      S ← α S + β d dᵀ.
 
     With :math:`a = Σw, b = Σw²` before the sample and the covariance :math:`Σ w (x − m)(x − m)ᵀ \, a/(a² − b)`,
@@ -95,7 +104,7 @@ def rates(a, b, w):
     return 1 - beta * (1 + b / (a * a)), beta
 
 
-def absorb(G, triples, alpha, beta):
+def absorb(G: Sequence[Array], triples: Triples, alpha: Array, beta: Array) -> tuple[Array, ...]:
     r"""The factors of :math:`α S + β d dᵀ`, from the `substitute` of d.
 
     Column by column (Gill, Golub, Murray and Saunders 1974), with β starting as given:
@@ -113,7 +122,7 @@ def absorb(G, triples, alpha, beta):
     return tuple(new)
 
 
-def compose(G):
+def compose(G: Sequence[Array]) -> tuple[Array, ...]:
     r"""The columns of :math:`S = G D^{−1} Gᵀ`."""
     units = [c / c[:, :1, ...] for c in G[:-1]]
     S = []
@@ -124,7 +133,7 @@ def compose(G):
     return tuple(S)
 
 
-def factor(S, floor):
+def factor(S: Sequence[Array], floor: Array) -> tuple[Array, ...]:
     r"""The factors G of a symmetric matrix.
 
     In exact arithmetic a pivot is at least the smallest eigenvalue of S, and at least :math:`c_i²/S_{ii}` for every
@@ -138,7 +147,8 @@ def factor(S, floor):
     xp = namespace(floor)
     rounding = 4 * float(xp.finfo(floor.dtype).eps)
     diagonal = xp.stack([c[:, 0, ...] for c in S], axis=1)
-    G, roots = [], []
+    G: list[Array] = []
+    roots: list[Array] = []
     for r, c in enumerate(S):
         least = xp.maximum(floor, rounding * diagonal[:, r, ...])
         for j, root in enumerate(roots):
@@ -152,20 +162,20 @@ def factor(S, floor):
     return tuple(G)
 
 
-def covariance(rows):
+def covariance(rows: Array) -> tuple[Array, tuple[Array, ...]]:
     """Mean (p, *streams) and the columns of the covariance (ddof = 1) of the samples `rows` (n, p, *streams)."""
     xp = namespace(rows)
     mean = xp.mean(rows, axis=0)
     return mean, tuple(xp.sum(c, axis=0)[None, ...] / (rows.shape[0] - 1) for c in squared(rows - mean))
 
 
-def ridge(S):
+def ridge(S: Sequence[Array]) -> Array:
     """What makes a covariance safe to invert, to be put on the diagonal:      1e-6 trace/p + 1e-12."""
     xp = namespace(S[0])
     return 1e-6 * xp.mean(xp.stack([c[:, 0, ...] for c in S]), axis=0) + 1e-12
 
 
-def fuzzy(F, active, e):
+def fuzzy(F: Array, active: Array, e: float | Array) -> Array:
     r"""Memberships from squared distances:      u_i = F_i^{−e} / Σ_j F_j^{−e} over the active slots."""
     xp = namespace(F)
     F = xp.where(active, F, xp.full_like(F, far(F.dtype, xp)))
@@ -175,7 +185,7 @@ def fuzzy(F, active, e):
     return power / xp.where(total > 0, total, xp.ones_like(total))
 
 
-def shares(u, member):
+def shares(u: Array, member: Array) -> Array:
     """Memberships of the members alone, summing to 1; what is below 1e-12 is nothing."""
     xp = namespace(u)
     w = xp.where(member, u, xp.zeros_like(u))
@@ -184,7 +194,7 @@ def shares(u, member):
     return xp.where(w > 1e-12, w, xp.zeros_like(w))
 
 
-def remembered(mass, mass2, memory):
+def remembered(mass: Array, mass2: Array, memory: Array) -> tuple[Array, Array]:
     """Σw and Σw² after all weights of a cluster faded alike, so that Σw is within the memory.
 
     The weighted covariance is the same under the faded weights.

@@ -6,27 +6,28 @@ e of word c says that slots c and e are linked, so that a whole row is followed 
 
 from __future__ import annotations
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import namespace, slots
 
 MOST = 31
 """Slots whose links fit into the bits of one word, its sign left out."""
 
 
-def bits(like):
+def bits(like: Array) -> Array:
     """The word of each slot alone, 1, 2, 4, …: (k, 1, …), to broadcast against `like` (k, *streams)."""
     xp = namespace(like)
     words = xp.asarray([1 << c for c in range(like.shape[0])], dtype=xp.int32)
     return xp.reshape(words, (like.shape[0],) + (1,) * (like.ndim - 1))
 
 
-def packed(matrix):
+def packed(matrix: Array) -> Array:
     """The words (k, *streams) of a symmetric boolean matrix (k, k, *streams)."""
     xp = namespace(matrix)
     each = (xp.astype(matrix[:, e, ...], xp.int32) * (1 << e) for e in range(matrix.shape[0]))
     return sum(each, start=xp.zeros_like(matrix[:, 0, ...], dtype=xp.int32))
 
 
-def without(words, gone):
+def without(words: Array, gone: Array) -> Array:
     """The words with all links of the slots `gone` (k, *streams) cut."""
     xp = namespace(words)
     zero = xp.zeros_like(words)
@@ -34,7 +35,7 @@ def without(words, gone):
     return xp.where(gone, zero, words & ~word)
 
 
-def components(words):
+def components(words: Array) -> Array:
     """The component (k, *streams) of each slot, as the word of the lowest slot that it hangs together with.
 
     Everything that can be reached through slots 0 … e is known after turn e (Warshall).
@@ -47,7 +48,7 @@ def components(words):
     return reached & -reached  # the lowest bit alone
 
 
-def adopted(home, weak, strong, distance, close):
+def adopted(home: Array, weak: Array, strong: Array, distance: Array, close: Array) -> Array:
     """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own.
 
     Parameters
@@ -66,7 +67,7 @@ def adopted(home, weak, strong, distance, close):
     return xp.where(weak, found, home)
 
 
-def named(home, mass, names, active, fresh):
+def named(home: Array, mass: Array, names: Array, active: Array, fresh: Array) -> tuple[Array, Array, Array]:
     """Names that last: a component claims the name of its heaviest slot; of several claimants the heaviest keeps it.
 
     Parameters
@@ -101,5 +102,5 @@ def named(home, mass, names, active, fresh):
         name = xp.where(beaten[g, ...], fresh, claim[g, ...])
         fresh = fresh + xp.astype(beaten[g, ...], fresh.dtype)
         kept = xp.where(home == 1 << g, name + kept * 0, kept)
-    k = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
-    return xp.where(active, kept, names), fresh, k
+    components = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
+    return xp.where(active, kept, names), fresh, components

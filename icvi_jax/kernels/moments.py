@@ -17,31 +17,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from icvi_jax.array_api import Array, DType, Namespace
 from icvi_jax.kernels.arrays import larger, namespace, smaller, squares
 
 
 class Moments(NamedTuple):
     """Mass (k, *streams), mean (k, p, *streams), mean squared distance from the mean (k, *streams)."""
 
-    mass: object
-    mean: object
-    scatter: object
+    mass: Array
+    mean: Array
+    scatter: Array
 
 
-def weights(u, m):
+def weights(u: Array, m: float | Array) -> Array:
     """u^m, with finite gradients at u = 0."""
     xp = namespace(u)
     some = u > 0
     return xp.where(some, xp.where(some, u, xp.ones_like(u)) ** m, xp.zeros_like(u))
 
 
-def zeros(k, features, streams, xp, dtype):
+def zeros(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
     """Moments of nothing, for `k` clusters."""
     flat = xp.zeros((k, *streams), dtype=dtype)
     return Moments(flat, xp.zeros((k, features, *streams), dtype=dtype), flat)
 
 
-def share(mass, fade, w):
+def share(mass: Array, fade: float | Array, w: float | Array) -> tuple[Array, Array]:
     """The new mass, and the share `b = w / (λM + w)` of it that a sample of weight `w` gets.
 
     A mass that was ever positive stays so: below the smallest normal number it stops fading. A small quotient is taken
@@ -56,7 +57,7 @@ def share(mass, fade, w):
     return total, (w * near) / xp.where(total > 0, total * near, one)
 
 
-def absorb(moments, x, w, fade):
+def absorb(moments: Moments, x: Array, w: Array, fade: Array) -> Moments:
     """Fade the past by `fade` and take in the sample `x` (p, *streams) with the weights `w` (k, *streams)."""
     xp = namespace(x)
     mass, b = share(moments.mass, fade, w)
@@ -67,7 +68,7 @@ def absorb(moments, x, w, fade):
     return Moments(mass, mean, scatter)
 
 
-def combine(a, b):
+def combine(a: Moments, b: Moments) -> Moments:
     """Moments of two sets of samples taken together."""
     mass, share_b = share(a.mass, 1, b.mass)
     e = b.mean - a.mean
@@ -75,11 +76,11 @@ def combine(a, b):
     return Moments(mass, a.mean + share_b[:, None, ...] * e, a.scatter + share_b * (spread - a.scatter))
 
 
-def remove(moments, x, w):
+def remove(moments: Moments, x: Array, w: Array) -> Moments:
     """Moments without the sample `x` of the weights `w`: undoes `absorb` where nothing was forgotten since."""
     xp = namespace(x)
     left = moments.mass - w
-    gone = left <= 8 * xp.finfo(left.dtype).eps * moments.mass
+    gone = left <= 8 * float(xp.finfo(left.dtype).eps) * moments.mass
     r = xp.where(gone, xp.zeros_like(w), w / xp.where(gone, xp.ones_like(left), left))
     e = x - moments.mean
     scatter = moments.scatter + r * (moments.scatter - (1 + r) * squares(e, 1))
@@ -90,13 +91,13 @@ def remove(moments, x, w):
     )
 
 
-def about(moments, v):
+def about(moments: Moments, v: Array) -> Array:
     """Mean squared distance of the members from the centres `v` (k, p, *streams): C/M; 0 for an empty cluster."""
     xp = namespace(v)
     return xp.where(moments.mass > 0, moments.scatter + squares(moments.mean - v, 1), xp.zeros_like(moments.mass))
 
 
-def batch(X, W, fades):
+def batch(X: Array, W: Array, fades: Array) -> Moments:
     """The definition: moments of the samples X (n, p) with the weights W (n, k), each faded by `fades` (n,)."""
     xp = namespace(X)
     weights = W * fades[:, None]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
+from typing import TypeAlias
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import UNROLL, far, larger, namespace, slots, smaller
+
+Terms: TypeAlias = list[Array]
+"""What belongs to each pair, in one array or several: see `Pairs`."""
+
+Function: TypeAlias = Callable[..., Array]
+"""A function of arrays, element by element or along an axis."""
 
 
 class Pairs:
@@ -23,7 +32,7 @@ class Pairs:
     active : (k, *streams), boolean.
     """
 
-    def __init__(self, active):
+    def __init__(self, active: Array) -> None:
         self.xp = namespace(active)
         self.active = active
         self.k = active.shape[0]
@@ -31,7 +40,7 @@ class Pairs:
         self.square = self.rank == 0
         self.triangle = not self.square and self.k <= UNROLL
 
-    def _sides(self, a, ordered):
+    def _sides(self, a: Array, ordered: bool) -> list[tuple[Array, Array]]:
         if self.triangle:
             sides = [(a[i, ...], a[i + 1 :, ...]) for i in range(self.k - 1)]
             return sides + [(right, left) for left, right in sides] if ordered else sides
@@ -39,20 +48,20 @@ class Pairs:
             return [(a[:, None, ...], a[None, ...])]
         return [(a[i, ...], a) for i in range(self.k)]
 
-    def ordered(self, f, *arrays):
+    def ordered(self, f: Function, *arrays: Array) -> Terms:
         """Terms f(a_i, b_i, …, a_j, b_j, …), for (i, j) and for (j, i)."""
         return self._terms(f, arrays, ordered=True)
 
-    def each(self, f, *arrays):
+    def each(self, f: Function, *arrays: Array) -> Terms:
         """Terms f(a_i, b_i, …, a_j, b_j, …) of a symmetric f."""
         return self._terms(f, arrays, ordered=False)
 
-    def _terms(self, f, arrays, ordered):
+    def _terms(self, f: Function, arrays: Sequence[Array], ordered: bool) -> Terms:
         sides = zip(*(self._sides(a, ordered) for a in arrays))
         return [f(*(left for left, _ in pair), *(right for _, right in pair)) for pair in sides]
 
     @cached_property
-    def both(self):
+    def both(self) -> Terms:
         """Terms that say whether two different slots are both active."""
         terms = self.each(lambda a, b: a & b, self.active)
         if self.triangle:
@@ -62,54 +71,54 @@ class Pairs:
             return [terms[0] & (index[:, None] != index[None, :])]
         return [term & (index != i) for i, term in enumerate(terms)]
 
-    def keep(self, terms, other):
+    def keep(self, terms: Terms, other: float) -> Terms:
         """`terms`, with the number `other` where not both slots are active."""
         both = self.both * (len(terms) // max(len(self.both), 1))
         return [self.xp.where(ok, t, self.xp.full_like(t, other)) for ok, t in zip(both, terms)]
 
-    def inner(self, a):
+    def inner(self, a: Array) -> Array:
         """Sum of the terms' feature axis, the last before the streams."""
         return self.xp.sum(a, axis=a.ndim - self.rank - 1)
 
-    def distances(self, v):
+    def distances(self, v: Array) -> Terms:
         """Squared distances of the centres `v` (k, p, *streams); beyond all real ones unless both are active."""
         if self.triangle:
             return self.each(self._apart, self._parked(v))
         return self.keep(self.each(self._apart, v), far(v.dtype, self.xp))
 
-    def across(self, a, b):
+    def across(self, a: Array, b: Array) -> Terms:
         """Squared distances ‖a_i − b_j‖² of points (k, p, *streams), as `ordered` terms; inactive ones as above."""
         ends = (self._parked(a), self._parked(b)) if self.triangle else (a, b)
         terms = self.ordered(lambda ai, _bi, _aj, bj: self._apart(ai, bj), *ends)
         return terms if self.triangle else self.keep(terms, far(a.dtype, self.xp))
 
-    def _apart(self, a, b):
+    def _apart(self, a: Array, b: Array) -> Array:
         return self.inner((a - b) * (a - b))
 
-    def _parked(self, v):
+    def _parked(self, v: Array) -> Array:
         """`v` with inactive centres far away, each elsewhere: a selection for each slot instead of each pair."""
         xp = self.xp
         place = xp.astype(slots(v, self.k) + 1, v.dtype) * (1.01 * far(v.dtype, xp) ** 0.5)
         return xp.where(self.active[:, None, ...], v, xp.broadcast_to(place, v.shape))
 
-    def _all(self, terms, pick, over):
+    def _all(self, terms: Terms, pick: Callable[[Array, Array], Array], over: Function) -> Array:
         axes = (0, 1) if self.square else (0,)
         return reduce(pick, [over(t, axis=axes) for t in terms])
 
-    def least(self, terms):
+    def least(self, terms: Terms) -> Array:
         """The smallest term of all pairs."""
         return self._all(terms, smaller, self.xp.min)
 
-    def most(self, terms):
+    def most(self, terms: Terms) -> Array:
         """The largest term of all pairs."""
         return self._all(terms, larger, self.xp.max)
 
-    def total(self, terms):
+    def total(self, terms: Terms) -> Array:
         """The sum of all terms of a symmetric f, each pair once; terms not both active must be 0."""
         whole = self._all(terms, lambda a, b: a + b, self.xp.sum)
         return whole if self.triangle else whole / 2
 
-    def _rows(self, terms, pick, over):
+    def _rows(self, terms: Terms, pick: Callable[[Array, Array], Array], over: Function) -> Array:
         if self.square:
             return over(terms[0], axis=1)
         if not self.triangle:
@@ -123,7 +132,7 @@ class Pairs:
             rows.append(reduce(pick, row))
         return self.xp.stack(rows)
 
-    def matrix(self, terms, diagonal):
+    def matrix(self, terms: Terms, diagonal: float) -> Array:
         """The terms of a symmetric f as one array (k, k, *streams), with the number `diagonal` on its diagonal."""
         xp = self.xp
         if not self.triangle:
@@ -136,10 +145,10 @@ class Pairs:
         index = slots(upper, self.k)
         return xp.where(index < xp.moveaxis(index, 0, 1), upper, xp.moveaxis(upper, 0, 1))
 
-    def row_least(self, terms):
+    def row_least(self, terms: Terms) -> Array:
         """The smallest term of each slot's pairs: (k, *streams)."""
         return self._rows(terms, smaller, self.xp.min)
 
-    def row_most(self, terms):
+    def row_most(self, terms: Terms) -> Array:
         """The largest term of each slot's pairs: (k, *streams)."""
         return self._rows(terms, larger, self.xp.max)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels import links
 from icvi_jax.kernels.arrays import count, larger, namespace, squares
 from icvi_jax.kernels.pairs import Pairs
 from icvi_jax.kernels.ward import pointed
 
+Slots: TypeAlias = tuple[Array, Array, Array]
+"""Centres v (k, p, *streams), masses n and mean squared radii q (k, *streams)."""
 
-def absorbed(slots, e, d, hit, least):
+
+def absorbed(slots: Slots, e: Array, d: Array, hit: Array, least: Array) -> Slots:
     """The slot `hit` takes in a sample off by `e` (k, p, *streams), at the squared distance d; it moves by 1/n, and by
     `least` at least.
     """
@@ -22,22 +27,23 @@ def absorbed(slots, e, d, hit, least):
     return v + g[:, None, ...] * e, n, (1 - g) * (q + g * d)
 
 
-def merged(slots, merge):
-    """The slot `merge.into` has what it and the slot `merge.gone` had."""
+def merged(slots: Slots, merge: tuple[Array, Array]) -> Slots:
+    """Of two slots, the first of the masks `merge` has what both had."""
     xp = namespace(slots[0])
     (va, na, qa), (vb, nb, qb) = (tuple(pointed(a, mask) for a in slots) for mask in merge)
     m = xp.where(na > 0, na + nb, xp.ones_like(na))
     v = (na * va + nb * vb) / m
     q = (na * qa + nb * qb) / m + na * nb * squares(va - vb) / (m * m)
     old_v, old_n, old_q = slots
+    into, _ = merge
     return (
-        xp.where(merge.into[:, None, ...], v, old_v),
-        xp.where(merge.into, m, old_n),
-        xp.where(merge.into, q, old_q),
+        xp.where(into[:, None, ...], v, old_v),
+        xp.where(into, m, old_n),
+        xp.where(into, q, old_q),
     )
 
 
-def placed(slots, x, new, split):
+def placed(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
     """The slot `new` begins at the sample: with half of the slot `split`, or of mass 1 and without radius."""
     xp = namespace(x)
     v, n, q = slots
@@ -51,7 +57,7 @@ def placed(slots, x, new, split):
     )
 
 
-def grouped(slots, active, spread, linked):
+def grouped(slots: Slots, active: Array, spread: Array, linked: Array) -> tuple[Array, Array]:
     """Links, as words of bits, and the component (k, *streams) each slot belongs to.
 
     Slots with a fifth of the mean mass or more are linked when their radii nearly touch, and stay so until they are a
@@ -72,9 +78,7 @@ def grouped(slots, active, spread, linked):
     old = pairs.each(lambda row, _a, _b, bit: (row & bit) != 0, linked, own)
     both = pairs.each(lambda a, b: a & b, strong)
     close = [d <= wide * wide * s for d, s in zip(D, reach)]
-    joined = [
-        ok & ((d <= near * near * s) | (was & c)) for ok, d, s, was, c in zip(both, D, reach, old, close)
-    ]
+    joined = [ok & ((d <= near * near * s) | (was & c)) for ok, d, s, was, c in zip(both, D, reach, old, close)]
     linked = links.packed(pairs.matrix(joined, False))
     home = links.components(linked)
     return linked, links.adopted(home, active & ~strong, strong, pairs.matrix(D, 0.0), pairs.matrix(close, False))

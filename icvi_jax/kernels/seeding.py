@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import first_equal, namespace
 
 
-def seat(d, active, seen, distinct):
+def seat(d: Array, active: Array, seen: Array, distinct: bool) -> Array:
     """The slot (*streams) a sample goes to: the first free one while there is one, then the nearest; k if not `seen`.
 
     Parameters

@@ -6,11 +6,16 @@ It is a forgetful mean t and covariance T of every sample, outliers too: `(p, *s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from icvi_jax.array_api import Array
 from icvi_jax.kernels import eigen, ellipsoid
 from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, far, namespace, squares
 
 
-def follow(mean, cov, x, samples, lam, seen):
+def follow(
+    mean: Array, cov: Sequence[Array], x: Array, samples: Array, lam: Array, seen: Array
+) -> tuple[Array, tuple[Array, ...]]:
     r"""Move the tracker; of the first p + 1 samples it is the plain mean and covariance (ddof = 1).
 
     .. math:: T ← λ \frac{n−1}{n} T + \frac{λ²}{n} d dᵀ, \quad t ← t + (1 − λ) d, \quad d = x − t,
@@ -31,7 +36,7 @@ def follow(mean, cov, x, samples, lam, seen):
     return mean + rate * d, tuple(keep * c + gain * dd for c, dd in zip(cov, ellipsoid.squared(d[None, ...])))
 
 
-def remember(ages, anomaly, young, seen):
+def remember(ages: Array, anomaly: Array, young: Array, seen: Array) -> Array:
     """The ages of the last anomalies after one more sample, the latest first; forgotten while a cluster is young.
 
     Ages are all it takes to count: of the last n samples p + 1 were anomalies if the oldest of p + 1 ages is below n.
@@ -42,7 +47,15 @@ def remember(ages, anomaly, young, seen):
     return xp.where(young, xp.full_like(ages, COUNT_LIMIT), ages)
 
 
-def apart(mean, cov, centers, factors, exists, c, asked):
+def apart(
+    mean: Array,
+    cov: Sequence[Array],
+    centers: Array,
+    factors: Sequence[Array],
+    exists: Array,
+    c: float | Array,
+    asked: Array,
+) -> Array:
     r"""Whether the tracker is apart from every cluster; False where not `asked`.
 
     .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T))

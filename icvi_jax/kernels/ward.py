@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import namespace, smallest, squares
 from icvi_jax.kernels.pairs import Pairs
 
 
-def cost(n_c, n_e, D):
+def cost(n_c: Array, n_e: Array, D: Array) -> Array:
     """The cost, from the masses and the squared distance."""
     return n_c * n_e / (n_c + n_e) * D
 
 
-def cheapest(v, n):
+def cheapest(v: Array, n: Array) -> tuple[Array, Array, Array]:
     """The smallest cost (*streams) of all pairs, and the pair as two one-hot masks (k, *streams), the lower slot first.
 
     Parameters
@@ -30,7 +31,7 @@ def cheapest(v, n):
     return xp.min(rows, axis=0), first, second
 
 
-def pointed(a, onehot):
+def pointed(a: Array, onehot: Array) -> Array:
     """The slot of `a` (k, …, *streams) that a mask (k, *streams) points at; 0 for none."""
     xp = namespace(a)
     wide = onehot if a.ndim == onehot.ndim else onehot[:, None, ...]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from icvi_jax.monitors.base import Listener
-from icvi_jax.spec import number, one_of, whole
+from icvi_jax.spec import changed, number, one_of, whole
+
+M = TypeVar("M", bound=Listener)
 
 PROMISED = 1e-4
 """Down to this rate the budget is a promise, up to 1.5 times on real streams."""
@@ -64,7 +66,7 @@ class Budget(NamedTuple):
             f"cannot be promised"
         )
 
-    def over(self, monitors: Mapping[str, Listener]) -> dict[str, Listener]:
+    def over(self, monitors: Mapping[str, M]) -> dict[str, M]:
         """The monitors with the rate shared among those that take one.
 
         Examples
@@ -80,7 +82,7 @@ class Budget(NamedTuple):
                 "Budget: no monitor here takes false alarms; add Change(), or give Distress a false_alarms of its own"
             )
         return {
-            name: monitor if rate_of(monitor) is None else dataclasses.replace(monitor, false_alarms=self.rate / taking)
+            name: monitor if rate_of(monitor) is None else changed(monitor, false_alarms=self.rate / taking)
             for name, monitor in monitors.items()
         }
 

@@ -1,6 +1,6 @@
 """Statistics: the recursive part of a panel, one file each. An index is a read-out of these."""
 
-from icvi_jax.statistics.base import Recording, Statistic, Step, closure, pick
+from icvi_jax.statistics.base import AnyStatistic, Recording, States, Statistic, Step, closure, pick
 from icvi_jax.statistics.connections import Connections
 from icvi_jax.statistics.count import Count
 from icvi_jax.statistics.covariance import Covariance, OverallCovariance
@@ -13,6 +13,7 @@ from icvi_jax.statistics.silhouettes import Silhouettes
 from icvi_jax.statistics.stats import Stats
 
 __all__ = [
+    "AnyStatistic",
     "Connections",
     "Count",
     "Covariance",
@@ -24,6 +25,7 @@ __all__ = [
     "Recording",
     "Separation",
     "Silhouettes",
+    "States",
     "Statistic",
     "Stats",
     "Step",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from inspect import isabstract
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.types import Array, Merge, Namespace, Prototypes
+from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
+
+if TYPE_CHECKING:
+    from icvi_jax.statistics.stats import Stats
 
 
 class Step(NamedTuple):
@@ -57,14 +63,18 @@ class Recording(NamedTuple):
     names: Array | None = None
 
 
-class Statistic:
-    """A pair of pure functions, `init` and `update`, and the `batch` definition that they must agree with.
+S = TypeVar("S")
+V = TypeVar("V")
 
-    Subclasses are never instantiated. A state is a named tuple of arrays with streams trailing. `name` is the field of
-    `Stats` under which indices find it, `needs` the statistics whose states `update` or `view` reads besides its own.
-    On a panel of clusters of several slots, states are merged before they are read, unless not `gathers`; a statistic
-    that `follows` the clusters is updated after the others, with the clusters' prototypes. `shards`: two shards combine
-    to exactly the whole.
+
+class Statistic(ABC, Generic[S, V]):
+    """Pure functions, `init`, `update` and more, and the `batch` definition that they must agree with.
+
+    Subclasses are never instantiated: `Statistic[S, V]` has states of type S, named tuples of arrays with streams
+    trailing, and indices read a V. `name` is the key of its state in a panel, `needs` the statistics whose states
+    `update` or `view` reads besides its own. On a panel of clusters of several slots, states are merged before they are
+    read, unless not `gathers`; a statistic that `follows` the clusters is updated after the others, with the clusters'
+    prototypes. `shards`: two shards combine to exactly the whole.
     """
 
     gathers: ClassVar[bool] = True
@@ -72,75 +82,93 @@ class Statistic:
     shards: ClassVar[bool] = True
 
     name: ClassVar[str]
-    needs: ClassVar[tuple[type[Statistic], ...]] = ()
+    needs: ClassVar[tuple[type[AnyStatistic], ...]] = ()
 
     @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object):
+    @abstractmethod
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> S:
         """The state before any sample."""
-        raise TypeError("a statistic defines init")
 
     @staticmethod
-    def update(old: dict, step: Step):
-        """The state after one more sample; `old` maps names to the states before it."""
-        raise TypeError("a statistic defines update")
+    @abstractmethod
+    def update(old: States, step: Step) -> S:
+        """The state after one more sample; `old` has the states before it."""
 
     @staticmethod
-    def batch(recording: Recording):
+    @abstractmethod
+    def batch(recording: Recording) -> S:
         """The state after a whole recording, from the definition."""
-        raise TypeError("a statistic defines batch")
 
     @staticmethod
-    def begin(old: dict, prototypes: Prototypes, mass: Array):
+    @abstractmethod
+    def combine(a: States, b: States) -> S:
+        """The state of two shards taken together."""
+
+    @staticmethod
+    @abstractmethod
+    def remove(old: States, step: Step) -> S:
+        """The state without a sample that was taken in before.
+
+        `step.fade` is the weight that is left of the sample, and `step.w` what is left of its weights.
+        """
+
+    @staticmethod
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> S | None:
         """The state at the start of evaluation with `warmup="paper"`; by default the past goes on."""
         return None
 
     @staticmethod
-    def shift(state, by: Array):
+    def shift(state: S, by: Array) -> S:
         """The state after all coordinates grew by `by` (p, *streams); by default it holds no coordinates."""
         return state
 
     @staticmethod
-    def fade(state, by: Array, alive: Array):
+    def fade(state: S, by: Array, alive: Array) -> S:
         """The state after all that it holds lost weight by the factor `by` (*streams), and the slots that are not
         `alive` (k, *streams) all of it; by default it holds no weights.
         """
         return state
 
     @staticmethod
-    def combine(a: dict, b: dict):
-        """The state of two shards taken together; `a` and `b` map names to states."""
-        raise TypeError("a statistic defines combine")
-
-    @staticmethod
-    def remove(old: dict, step: Step):
-        """The state without a sample that was taken in before.
-
-        `step.fade` is the weight that is left of the sample, and `step.w` what is left of its weights.
-        """
-        raise TypeError("a statistic defines remove")
-
-    @staticmethod
-    def merge(old: dict, merge: Merge):
+    def merge(old: States, merge: Merge) -> S | None:
         """The state after the members of `merge.gone` went to `merge.into`; None where slots play no part in it."""
         return None
 
     @staticmethod
-    def forget(state, born: Array):
+    def forget(state: S, born: Array) -> S:
         """The state in which the slots `born` (k, *streams) have no past; by default it holds none of slots."""
         return state
 
     @staticmethod
-    def view(stats, state):
+    def view(stats: Stats, state: S) -> V:
         """What indices read; by default the state itself."""
+        return cast(V, state)
+
+
+AnyStatistic: TypeAlias = Statistic[State, State]
+"""A statistic of which nothing more is known."""
+
+
+class States:
+    """The states of the statistics on a panel: `states[Count]` is a `CountState`."""
+
+    def __init__(self, by_name: Mapping[str, State]) -> None:
+        self._by_name = by_name
+
+    def __getitem__(self, statistic: type[Statistic[S, V]]) -> S:
+        state: S = self._by_name[statistic.name]
         return state
 
 
-def closure(statistics: tuple[type[Statistic], ...]) -> tuple[type[Statistic], ...]:
+def closure(statistics: Iterable[type[AnyStatistic]]) -> tuple[type[AnyStatistic], ...]:
     """`statistics` with all that they need, each once, in a fixed order of names."""
-    found: dict[str, type[Statistic]] = {}
+    found: dict[str, type[AnyStatistic]] = {}
     queue = list(statistics)
     while queue:
         part = queue.pop()
+        if isabstract(part):
+            missing = ", ".join(sorted(part.__abstractmethods__))
+            raise TypeError(f"the statistic {part.__name__} is not complete: it does not define {missing}")
         if part.name not in found:
             found[part.name] = part
             queue.extend(part.needs)
@@ -151,11 +179,14 @@ def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
     """Of a mass without the weight `w`: the ratio w / (M − w), and whether nothing but rounding is left (ratio 0)."""
     xp = namespace(mass)
     left = mass - w
-    gone = left <= 8 * xp.finfo(left.dtype).eps * mass
+    gone = left <= 8 * float(xp.finfo(left.dtype).eps) * mass
     return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
 
 
-def chosen(state, mask: Array):
+T = TypeVar("T", bound=tuple[Array, ...])
+
+
+def chosen(state: T, mask: Array) -> T:
     """The slot of `state` that the one-hot `mask` (k, *streams) points at, as a state of one slot; zeros for none."""
 
     def one(a: Array) -> Array:
@@ -163,10 +194,10 @@ def chosen(state, mask: Array):
         wide = xp.reshape(mask, (mask.shape[0],) + (1,) * (a.ndim - mask.ndim) + tuple(mask.shape[1:]))
         return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, keepdims=True)
 
-    return type(state)(*map(one, state))
+    return _alike(state, map(one, state))
 
 
-def placed(state, part, merge: Merge):
+def placed(state: T, part: T, merge: Merge) -> T:
     """`state` with `part` (one slot) in the slot `merge.into` and zeros in `merge.gone`."""
 
     def put(a: Array, new: Array) -> Array:
@@ -175,9 +206,15 @@ def placed(state, part, merge: Merge):
         into, gone = (xp.reshape(mask, lead + tuple(mask.shape[1:])) for mask in merge)
         return xp.where(into, new, xp.where(gone, xp.zeros_like(a), a))
 
-    return type(state)(*(put(a, new) for a, new in zip(state, part)))
+    return _alike(state, (put(a, new) for a, new in zip(state, part)))
 
 
-def pick(condition: Array, yes, no):
+def pick(condition: Array, yes: T, no: T) -> T:
     """`where` over the fields of two states; `condition` is (*streams)."""
-    return type(yes)(*(namespace(a).where(condition, a, b) for a, b in zip(yes, no)))
+    return _alike(yes, (namespace(a).where(condition, a, b) for a, b in zip(yes, no)))
+
+
+def _alike(state: T, fields: Iterable[Array]) -> T:
+    """A named tuple of the kind of `state`."""
+    make: Callable[..., T] = type(state)
+    return make(*fields)

@@ -6,11 +6,11 @@ sample was counted; the panel does it before, so that the count is sent where th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.kernels.arrays import count, larger, namespace, smaller, smallest, squares
-from icvi_jax.statistics.base import Statistic
-from icvi_jax.types import Array
+from icvi_jax.statistics.base import Recording, States, Statistic, Step
+from icvi_jax.types import Array, DType, Merge, Namespace
 
 
 class ConnectionsState(NamedTuple):
@@ -19,24 +19,24 @@ class ConnectionsState(NamedTuple):
     counts: Array
 
 
-class Connections(Statistic):
+class Connections(Statistic[ConnectionsState, ConnectionsState]):
     """Which prototypes are neighbours in the data, counted in pairs of nearest and second nearest.
 
     The first sample of a shard has no centres before it and is not counted, so that two shards combined lack one.
     """
 
-    name = "connections"
-    gathers = False
-    shards = False
+    name: ClassVar = "connections"
+    gathers: ClassVar = False
+    shards: ClassVar = False
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> ConnectionsState:
         return ConnectionsState(xp.zeros((k, k, *streams), dtype=dtype))
 
     @staticmethod
-    def update(old, step):
+    def update(old: States, step: Step) -> ConnectionsState:
         xp = namespace(step.x)
-        (counts,) = old["connections"]
+        (counts,) = old[Connections]
         first, second = nearest_two(step.x, step.before.centers, step.before.active & step.seen)
         if step.merge is not None:
             first, second = (_sent(hit, step.merge) for hit in (first, second))
@@ -50,7 +50,7 @@ class Connections(Statistic):
         return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, xp.zeros_like(counts)))
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> ConnectionsState:
         xp, n = namespace(recording.x), recording.x.shape[0]
         active = recording.active
         k = active.shape[1]
@@ -67,21 +67,21 @@ class Connections(Statistic):
         return ConnectionsState(xp.stack([xp.stack(row) for row in pairs]))
 
     @staticmethod
-    def fade(state, by, alive):
+    def fade(state: ConnectionsState, by: Array, alive: Array) -> ConnectionsState:
         both = alive[:, None, ...] & alive[None, ...]
         return ConnectionsState(namespace(by).where(both, by * state.counts, 0 * state.counts))
 
     @staticmethod
-    def combine(a, b):
-        return ConnectionsState(a["connections"].counts + b["connections"].counts)
+    def combine(a: States, b: States) -> ConnectionsState:
+        return ConnectionsState(a[Connections].counts + b[Connections].counts)
 
     @staticmethod
-    def remove(old, step):
-        return old["connections"]  # nobody knows any more which two were the nearest
+    def remove(old: States, step: Step) -> ConnectionsState:
+        return old[Connections]  # nobody knows any more which two were the nearest
 
     @staticmethod
-    def merge(old, merge):
-        (counts,) = old["connections"]
+    def merge(old: States, merge: Merge) -> ConnectionsState:
+        (counts,) = old[Connections]
         xp = namespace(counts)
         zero = xp.zeros_like(counts)
         into, gone = merge
@@ -93,7 +93,7 @@ class Connections(Statistic):
         return ConnectionsState(xp.where(lost, zero, counts))
 
     @staticmethod
-    def forget(state, born):
+    def forget(state: ConnectionsState, born: Array) -> ConnectionsState:
         lost = born[:, None, ...] | born[None, ...]
         return ConnectionsState(namespace(born).where(lost, 0 * state.counts, state.counts))
 
@@ -109,14 +109,14 @@ def nearest_two(x: Array, centers: Array, active: Array) -> tuple[Array, Array]:
     return first & enough, second & enough
 
 
-def _sent(hit, merge):
+def _sent(hit: Array, merge: Merge) -> Array:
     """The slot `hit`, or the one that it was merged into."""
     xp = namespace(hit)
     moved = xp.any(hit & merge.gone, axis=0)
     return (hit & ~merge.gone) | (merge.into & moved)
 
 
-def _diagonal(counts):
+def _diagonal(counts: Array) -> Array:
     """True on the diagonal (k, k, 1, …)."""
     xp, k = namespace(counts), counts.shape[0]
     index = xp.arange(k)

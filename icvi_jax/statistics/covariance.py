@@ -8,15 +8,21 @@ they neither fade nor underflow; the mass and the mean they belong to are those 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.kernels import cholesky, ellipsoid, moments
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.statistics.base import Statistic, chosen, leftover, placed
+from icvi_jax.kernels.moments import Moments
+from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, leftover, placed
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.statistics.overall import Overall
-from icvi_jax.types import Array
+from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
+
+if TYPE_CHECKING:
+    from icvi_jax.statistics.stats import Stats
 
 
 class CovarianceState(NamedTuple):
@@ -26,36 +32,41 @@ class CovarianceState(NamedTuple):
     freedom: Array
 
 
-class _Shape(Statistic):
-    """Covariances of the clusters whose masses and means are another statistic, `base`."""
-
-    base: str
+class _Shape(Statistic[CovarianceState, "CovarianceView"]):
+    """Covariances of the clusters whose masses and means are another statistic, its `base`."""
 
     @staticmethod
-    def weights(step):
-        raise TypeError("a covariance says which weights a sample has")
+    @abstractmethod
+    def base(states: States) -> Moments:
+        """The masses and means."""
+
+    @staticmethod
+    @abstractmethod
+    def weights(step: Step) -> Array:
+        """The weights of a sample."""
 
     @classmethod
-    def left(cls, step):
+    def left(cls, step: Step) -> Array:
         """What is left of the weights of a sample that is to be removed."""
         return cls.weights(step)
 
     @classmethod
-    def update(cls, old, step):
-        mass, mean, _ = old[cls.base]
+    def update(cls, old: States, step: Step) -> CovarianceState:
+        mass, mean, _ = cls.base(old)
         _, b = moments.share(mass, step.fade, cls.weights(step))
-        return _joined(old[cls.name], b, step.x - mean, None)
+        return _joined(old[cls], b, step.x - mean, None)
 
     @classmethod
-    def combine(cls, a, b):
-        _, part = moments.share(a[cls.base].mass, 1, b[cls.base].mass)
-        return _joined(a[cls.name], part, b[cls.base].mean - a[cls.base].mean, b[cls.name])
+    def combine(cls, a: States, b: States) -> CovarianceState:
+        one, two = cls.base(a), cls.base(b)
+        _, part = moments.share(one.mass, 1, two.mass)
+        return _joined(a[cls], part, two.mean - one.mean, b[cls])
 
     @classmethod
-    def remove(cls, old, step):
+    def remove(cls, old: States, step: Step) -> CovarianceState:
         xp = namespace(step.x)
-        mass, mean, _ = old[cls.base]
-        scatter, freedom = old[cls.name]
+        mass, mean, _ = cls.base(old)
+        scatter, freedom = old[cls]
         r, gone = leftover(mass, cls.left(step))
         wide = r[:, None, ...]
         scatter = scatter + wide * (scatter - (1 + wide) * cholesky.outer(step.x - mean))
@@ -64,65 +75,75 @@ class _Shape(Statistic):
         scatter = xp.where(none[:, None, ...], xp.zeros_like(scatter), scatter)
         return CovarianceState(scatter, xp.where(none, xp.zeros_like(freedom), freedom))
 
-    @classmethod
-    def view(cls, stats, state):
-        return CovarianceView(stats, state, getattr(stats, cls.base).mean)
-
 
 class Covariance(_Shape):
     """Covariance of each cluster's members about their mean, unbiased under faded weights."""
 
-    name = "covariance"
-    base = "dispersion"
-    needs = (Dispersion,)
+    name: ClassVar = "covariance"
+    needs: ClassVar = (Dispersion,)
 
     @staticmethod
-    def weights(step):
+    def base(states: States) -> Moments:
+        return states[Dispersion]
+
+    @staticmethod
+    def view(stats: Stats, state: CovarianceState) -> CovarianceView:
+        return CovarianceView(stats, state, stats[Dispersion].mean)
+
+    @staticmethod
+    def weights(step: Step) -> Array:
         return step.w
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
         return _zeros(k, features, streams, xp, dtype)
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> CovarianceState:
         return _batch(recording.x, recording.w, recording.fades)
 
     @staticmethod
-    def begin(old, prototypes, mass):
-        scatter, freedom = old["covariance"]
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> CovarianceState:
+        scatter, freedom = old[Covariance]
         return CovarianceState(0 * scatter, 1 - 1 / mass + 0 * freedom)
 
     @staticmethod
-    def merge(old, merge):
+    def merge(old: States, merge: Merge) -> CovarianceState:
         (a, base), (b, other) = (
-            (chosen(old["covariance"], mask), chosen(old["dispersion"], mask)) for mask in (merge.into, merge.gone)
+            (chosen(old[Covariance], mask), chosen(old[Dispersion], mask)) for mask in (merge.into, merge.gone)
         )
         _, part = moments.share(base.mass, 1, other.mass)
-        return placed(old["covariance"], _joined(a, part, other.mean - base.mean, b), merge)
+        return placed(old[Covariance], _joined(a, part, other.mean - base.mean, b), merge)
 
 
 class OverallCovariance(_Shape):
     """Covariance of all samples about their faded mean, as that of one cluster that takes everything."""
 
-    name = "overall_covariance"
-    base = "overall"
-    needs = (Overall,)
+    name: ClassVar = "overall_covariance"
+    needs: ClassVar = (Overall,)
 
     @staticmethod
-    def weights(step):
+    def base(states: States) -> Moments:
+        return states[Overall]
+
+    @staticmethod
+    def view(stats: Stats, state: CovarianceState) -> CovarianceView:
+        return CovarianceView(stats, state, stats[Overall].mean)
+
+    @staticmethod
+    def weights(step: Step) -> Array:
         return namespace(step.x).astype(step.seen, step.x.dtype)[None, ...]
 
     @classmethod
-    def left(cls, step):
+    def left(cls, step: Step) -> Array:
         return namespace(step.x).where(step.seen, step.fade, 0 * step.fade)[None, ...]
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
         return _zeros(1, features, streams, xp, dtype)
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> CovarianceState:
         return _batch(recording.x, namespace(recording.x).ones_like(recording.x[:, :1]), recording.fades)
 
 
@@ -138,13 +159,13 @@ class CovarianceView:
     both : whether both slots of a pair are active, in the same pieces.
     """
 
-    def __init__(self, stats, state, mean):
+    def __init__(self, stats: Stats, state: CovarianceState, mean: Array) -> None:
         self._stats, self._state, self._mean = stats, state, mean
         self._p = stats.centers.shape[1]
-        self._ridge = 10.0 ** (-12 / self._p)
+        self._ridge = math.pow(10.0, -12 / self._p)
 
     @cached_property
-    def each(self):
+    def each(self) -> Array:
         xp = self._stats.xp
         scatter, freedom = self._state
         some = freedom > (1e-6 if xp.finfo(freedom.dtype).bits <= 32 else 1e-12)
@@ -152,38 +173,38 @@ class CovarianceView:
         return scatter * scale[:, None, ...] + self._ridge * ellipsoid.identity(self._p, scatter)
 
     @cached_property
-    def _raised(self):
+    def _raised(self) -> tuple[Array, Array]:
         return cholesky.raised(self.each, self._p, self._ridge)
 
     @cached_property
-    def logdet(self):
+    def logdet(self) -> Array:
         S, least = self._raised
         return cholesky.logdet(S, self._p, least)
 
     @cached_property
-    def both(self):
+    def both(self) -> list[Array]:
         return self._pieces(lambda a, b: a & b, self._stats.active)
 
     @cached_property
-    def cross_entropies(self):
+    def cross_entropies(self) -> list[Array]:
         d = self._pieces(lambda a, b: a - b, self._mean)
         pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
         constant = self._p * math.log(2 * math.pi)
         both = (cholesky.gaussian(*parts) for parts in zip(pooled, d, least))
         return [(F + logdet + constant) / 2 for F, logdet in both]
 
-    def _pieces(self, f, a):
+    def _pieces(self, f: Callable[[Array, Array], Array], a: Array) -> list[Array]:
         """f(a_i, a_j) for all i < j, as one array for one stream."""
         rows = [f(a[i, ...], a[i + 1 :, ...]) for i in range(a.shape[0] - 1)]
         return rows if self._stats.active.ndim > 1 else [self._stats.xp.concat(rows)]
 
 
-def _zeros(k, features, streams, xp, dtype):
+def _zeros(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
     scatter = xp.zeros((k, ellipsoid.packed(features), *streams), dtype=dtype)
     return CovarianceState(scatter, xp.zeros((k, *streams), dtype=dtype))
 
 
-def _joined(a, part, e, b):
+def _joined(a: CovarianceState, part: Array, e: Array, b: CovarianceState | None) -> CovarianceState:
     """Shape of `a` and `b` together; `b` (None: a point) has the share `part` of the mass and a mean off by `e`."""
     wide = part[:, None, ...]
     rest = 1 - part
@@ -194,7 +215,7 @@ def _joined(a, part, e, b):
     return CovarianceState(a.scatter + wide * scatter, freedom)
 
 
-def _batch(X, W, fades):
+def _batch(X: Array, W: Array, fades: Array) -> CovarianceState:
     xp = namespace(X)
     mass, mean, _ = moments.batch(X, W, fades)
     safe = xp.where(mass > 0, mass, xp.ones_like(mass))

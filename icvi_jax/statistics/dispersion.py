@@ -8,65 +8,70 @@ so a birth starts from nothing and a death leaves nothing behind.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from icvi_jax.kernels import moments
 from icvi_jax.kernels.arrays import count, namespace
 from icvi_jax.kernels.moments import Moments
-from icvi_jax.statistics.base import Statistic, chosen, placed
+from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, placed
+from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
+
+if TYPE_CHECKING:
+    from icvi_jax.statistics.stats import Stats
 
 
-class Dispersion(Statistic):
+class Dispersion(Statistic[Moments, "DispersionView"]):
     """Mass M, mean m and scatter of each cluster's members; read as C, L = C/M and S/M about the centres now."""
 
-    name = "dispersion"
+    name: ClassVar = "dispersion"
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
         return moments.zeros(k, features, streams, xp, dtype)
 
     @staticmethod
-    def update(old, step):
-        new = moments.absorb(old["dispersion"], step.x, step.w, step.fade)
+    def update(old: States, step: Step) -> Moments:
+        new = moments.absorb(old[Dispersion], step.x, step.w, step.fade)
         return new._replace(mass=namespace(step.x).where(step.after.active, new.mass, 0 * new.mass))
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> Moments:
         return moments.batch(recording.x, recording.w, recording.fades)
 
     @staticmethod
-    def begin(old, prototypes, mass):
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> Moments:
         xp = namespace(mass)
-        scatter = 0 * old["dispersion"].scatter
+        scatter = 0 * old[Dispersion].scatter
         return Moments(xp.where(prototypes.active, mass + scatter, scatter), prototypes.centers, scatter)
 
     @staticmethod
-    def shift(state, by):
+    def shift(state: Moments, by: Array) -> Moments:
         return state._replace(mean=state.mean + by)
 
     @staticmethod
-    def fade(state, by, alive):
+    def fade(state: Moments, by: Array, alive: Array) -> Moments:
         mass = moments.share(state.mass, by, 0)[0]
         return state._replace(mass=namespace(mass).where(alive, mass, 0 * mass))
 
     @staticmethod
-    def combine(a, b):
-        return moments.combine(a["dispersion"], b["dispersion"])
+    def combine(a: States, b: States) -> Moments:
+        return moments.combine(a[Dispersion], b[Dispersion])
 
     @staticmethod
-    def remove(old, step):
-        return moments.remove(old["dispersion"], step.x, step.w)
+    def remove(old: States, step: Step) -> Moments:
+        return moments.remove(old[Dispersion], step.x, step.w)
 
     @staticmethod
-    def merge(old, merge):
-        state = old["dispersion"]
+    def merge(old: States, merge: Merge) -> Moments:
+        state = old[Dispersion]
         return placed(state, moments.combine(chosen(state, merge.into), chosen(state, merge.gone)), merge)
 
     @staticmethod
-    def forget(state, born):
+    def forget(state: Moments, born: Array) -> Moments:
         return state._replace(mass=namespace(state.mass).where(born, 0 * state.mass, state.mass))
 
     @staticmethod
-    def view(stats, state):
+    def view(stats: Stats, state: Moments) -> DispersionView:
         return DispersionView(stats, state)
 
 
@@ -85,27 +90,27 @@ class DispersionView:
     empty : how many active clusters have no members.
     """
 
-    def __init__(self, stats, state):
+    def __init__(self, stats: Stats, state: Moments) -> None:
         self._centers, self._active = stats.centers, stats.active
         self.mass, self.mean, self.scatter = state
         self._state = state
 
     @cached_property
-    def level(self):
+    def level(self) -> Array:
         return moments.about(self._state, self._centers)
 
     @cached_property
-    def each(self):
+    def each(self) -> Array:
         return self.mass * self.level
 
     @cached_property
-    def total(self):
+    def total(self) -> Array:
         return namespace(self.mass).sum(self.each, axis=0)
 
     @cached_property
-    def widest(self):
+    def widest(self) -> Array:
         return namespace(self.mass).max(self.level, axis=0)
 
     @cached_property
-    def empty(self):
+    def empty(self) -> Array:
         return count(self._active & (self.mass <= 0))

@@ -6,14 +6,19 @@ mean of its members.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from icvi_jax.kernels.arrays import namespace, slots
-from icvi_jax.types import Array, Merge, Prototypes
+from icvi_jax.statistics.base import AnyStatistic, States
+from icvi_jax.types import Array, Merge, Prototypes, State
 
 
 def homes(prototypes: Prototypes) -> Array:
     """The lowest active slot (k, *streams) with the same name as each slot; an inactive slot is its own."""
     xp = namespace(prototypes.centers)
     active, names = prototypes.active, prototypes.names
+    if names is None:
+        raise ValueError("these prototypes have no names: nothing says which slots make one cluster")
     k = active.shape[0]
     own = slots(active, k) + xp.zeros_like(names)
     home = own
@@ -23,7 +28,9 @@ def homes(prototypes: Prototypes) -> Array:
     return home
 
 
-def gathered(parts, states: dict, prototypes: Prototypes) -> tuple[dict, Prototypes]:
+def gathered(
+    parts: Iterable[type[AnyStatistic]], states: Mapping[str, State], prototypes: Prototypes
+) -> tuple[dict[str, State], Prototypes]:
     """States and prototypes of the named clusters, each in its lowest slot; the other slots are free."""
     xp = namespace(prototypes.centers)
     k = prototypes.active.shape[0]
@@ -32,17 +39,17 @@ def gathered(parts, states: dict, prototypes: Prototypes) -> tuple[dict, Prototy
     for c in range(1, k):
         moves = home[c, ...] != c
         merge = Merge((index == home[c, ...]) & moves, (index == c) & moves)
-        found = {part.name: part.merge(states, merge) for part in parts}
-        states = states | {name: new for name, new in found.items() if new is not None}
+        found = {part.name: part.merge(States(states), merge) for part in parts}
+        states = dict(states) | {name: new for name, new in found.items() if new is not None}
     active = prototypes.active & (home == index)
     centers = _middle(prototypes, home)
     if "dispersion" in states:
         mass, mean, _ = states["dispersion"]
         centers = xp.where((mass > 0)[:, None, ...], mean, centers)
-    return states, Prototypes(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), active)
+    return dict(states), Prototypes(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), active)
 
 
-def _middle(prototypes, home):
+def _middle(prototypes: Prototypes, home: Array) -> Array:
     """The mean (k, p, *streams) of the centres of each cluster's slots: where a cluster without members is."""
     xp = namespace(prototypes.centers)
     rows = []

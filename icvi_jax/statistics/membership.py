@@ -2,14 +2,14 @@ r"""Membership: how decided the clusterer was.      Σ_j λ^{n−j} Σ_i u_ij² 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.kernels.arrays import squares as sum_of_squares
 from icvi_jax.kernels.moments import share
-from icvi_jax.statistics.base import Statistic, leftover
+from icvi_jax.statistics.base import Recording, States, Statistic, Step, leftover
 from icvi_jax.statistics.count import Count
-from icvi_jax.types import Array
+from icvi_jax.types import Array, DType, Namespace
 
 
 class MembershipState(NamedTuple):
@@ -19,47 +19,50 @@ class MembershipState(NamedTuple):
     entropy: Array
 
 
-class Membership(Statistic):
+class Membership(Statistic[MembershipState, MembershipState]):
     """Faded means over samples, of their squared memberships and of their entropy.
 
     Memberships count as they were when the sample came, whatever became of the slots. `merge` leaves them alone too,
     which is exact for crisp ones.
     """
 
-    name = "membership"
-    needs = (Count,)
+    name: ClassVar = "membership"
+    needs: ClassVar = (Count,)
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> MembershipState:
         return MembershipState(xp.zeros(streams, dtype=dtype), xp.zeros(streams, dtype=dtype))
 
     @staticmethod
-    def update(old, step):
+    def update(old: States, step: Step) -> MembershipState:
         xp = namespace(step.x)
-        _, b = share(old["count"].weight, step.fade, xp.astype(step.seen, step.x.dtype))
-        return MembershipState(*(a + b * (new - a) for a, new in zip(old["membership"], of_sample(step.u))))
+        _, b = share(old[Count].weight, step.fade, xp.astype(step.seen, step.x.dtype))
+        state = old[Membership]
+        return MembershipState(*(a + b * (new - a) for a, new in zip(state, of_sample(step.u))))
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> MembershipState:
         xp = namespace(recording.x)
         weights = recording.fades / xp.sum(recording.fades)
         return MembershipState(*(xp.sum(weights * a) for a in of_sample(recording.u.T)))
 
     @staticmethod
-    def combine(a, b):
-        _, part = share(a["count"].weight, 1, b["count"].weight)
-        return MembershipState(*(x + part * (y - x) for x, y in zip(a["membership"], b["membership"])))
+    def combine(a: States, b: States) -> MembershipState:
+        _, part = share(a[Count].weight, 1, b[Count].weight)
+        one, two = a[Membership], b[Membership]
+        return MembershipState(*(x + part * (y - x) for x, y in zip(one, two)))
 
     @staticmethod
-    def remove(old, step):
+    def remove(old: States, step: Step) -> MembershipState:
         xp = namespace(step.x)
         w = xp.where(step.seen, step.fade, xp.zeros_like(step.fade))
-        r, gone = leftover(old["count"].weight, w)
-        means = (a + r * (a - new) for a, new in zip(old["membership"], of_sample(step.u)))
+        r, gone = leftover(old[Count].weight, w)
+        state = old[Membership]
+        means = (a + r * (a - new) for a, new in zip(state, of_sample(step.u)))
         return MembershipState(*(xp.where(gone | (a < 0), xp.zeros_like(a), a) for a in means))
 
 
-def of_sample(u):
+def of_sample(u: Array) -> tuple[Array, Array]:
     """Σ u² and −Σ u log u of memberships (k, *streams), with 0 log 0 = 0."""
     xp = namespace(u)
     logs = xp.log(xp.where(u > 0, u, xp.ones_like(u)))

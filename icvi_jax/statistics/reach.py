@@ -6,12 +6,12 @@ something new lies far away and stretches it for good.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.kernels.arrays import larger, namespace
-from icvi_jax.statistics.base import Statistic
+from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.statistics.separation import alone_from, distances_alone
-from icvi_jax.types import Array
+from icvi_jax.types import Array, DType, Namespace, Prototypes
 
 
 class FadedReachState(NamedTuple):
@@ -20,38 +20,38 @@ class FadedReachState(NamedTuple):
     reach: Array
 
 
-class FadedReach(Statistic):
+class FadedReach(Statistic[FadedReachState, FadedReachState]):
     """The reach of a lone cluster, with forgetting; it goes on fading while there are more clusters."""
 
-    name = "faded_reach"
+    name: ClassVar = "faded_reach"
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> FadedReachState:
         return FadedReachState(xp.zeros(streams, dtype=dtype))
 
     @staticmethod
-    def update(old, step):
+    def update(old: States, step: Step) -> FadedReachState:
         xp = namespace(step.x)
-        faded = step.fade * old["faded_reach"].reach
+        faded = step.fade * old[FadedReach].reach
         alone, d = alone_from(step)
         return FadedReachState(xp.where(alone, larger(d, faded), faded))
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> FadedReachState:
         return FadedReachState(namespace(recording.x).max(recording.fades[:, None] * distances_alone(recording)))
 
     @staticmethod
-    def begin(old, prototypes, mass):
-        return FadedReachState(0 * old["faded_reach"].reach)
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> FadedReachState:
+        return FadedReachState(0 * old[FadedReach].reach)
 
     @staticmethod
-    def fade(state, by, alive):
+    def fade(state: FadedReachState, by: Array, alive: Array) -> FadedReachState:
         return FadedReachState(by * state.reach)
 
     @staticmethod
-    def combine(a, b):
-        return FadedReachState(larger(a["faded_reach"].reach, b["faded_reach"].reach))
+    def combine(a: States, b: States) -> FadedReachState:
+        return FadedReachState(larger(a[FadedReach].reach, b[FadedReach].reach))
 
     @staticmethod
-    def remove(old, step):
-        return old["faded_reach"]  # a maximum cannot be undone; it matters only at k = 1
+    def remove(old: States, step: Step) -> FadedReachState:
+        return old[FadedReach]  # a maximum cannot be undone; it matters only at k = 1

@@ -7,12 +7,15 @@ h while there is only one: h ← max(h, ‖v_1 − x‖²) at every sample seen 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.kernels.arrays import count, larger, namespace, squares
-from icvi_jax.kernels.pairs import Pairs
-from icvi_jax.statistics.base import Recording, Statistic, Step
-from icvi_jax.types import Array
+from icvi_jax.kernels.pairs import Pairs, Terms
+from icvi_jax.statistics.base import Recording, States, Statistic, Step
+from icvi_jax.types import Array, DType, Namespace, Prototypes
+
+if TYPE_CHECKING:
+    from icvi_jax.statistics.stats import Stats
 
 
 class SeparationState(NamedTuple):
@@ -21,40 +24,40 @@ class SeparationState(NamedTuple):
     reach: Array
 
 
-class Separation(Statistic):
+class Separation(Statistic[SeparationState, "SeparationView"]):
     """Squared distances between active centres, and the reach of a lone one."""
 
-    name = "separation"
-    follows = True
+    name: ClassVar = "separation"
+    follows: ClassVar = True
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SeparationState:
         return SeparationState(xp.zeros(streams, dtype=dtype))
 
     @staticmethod
-    def update(old, step):
-        (reach,) = old["separation"]
+    def update(old: States, step: Step) -> SeparationState:
+        (reach,) = old[Separation]
         alone, d = alone_from(step)
         return SeparationState(namespace(step.x).where(alone, larger(d, reach), reach))
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> SeparationState:
         return SeparationState(namespace(recording.x).max(distances_alone(recording)))
 
     @staticmethod
-    def begin(old, prototypes, mass):
-        return SeparationState(0 * old["separation"].reach)
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> SeparationState:
+        return SeparationState(0 * old[Separation].reach)
 
     @staticmethod
-    def combine(a, b):
-        return SeparationState(namespace(a["separation"].reach).maximum(a["separation"].reach, b["separation"].reach))
+    def combine(a: States, b: States) -> SeparationState:
+        return SeparationState(namespace(a[Separation].reach).maximum(a[Separation].reach, b[Separation].reach))
 
     @staticmethod
-    def remove(old, step):
-        return old["separation"]  # a maximum cannot be undone; it matters only at k = 1
+    def remove(old: States, step: Step) -> SeparationState:
+        return old[Separation]  # a maximum cannot be undone; it matters only at k = 1
 
     @staticmethod
-    def view(stats, state):
+    def view(stats: Stats, state: SeparationState) -> SeparationView:
         return SeparationView(stats, state)
 
 
@@ -69,23 +72,23 @@ class SeparationView:
     largest : the largest D_ij; 0 with fewer than two clusters.
     """
 
-    def __init__(self, stats, state):
+    def __init__(self, stats: Stats, state: SeparationState) -> None:
         self._stats, self._reach = stats, state.reach
         self.pairs = Pairs(stats.active)
 
     @cached_property
-    def distances(self):
+    def distances(self) -> Terms:
         return self.pairs.distances(self._stats.centers)
 
     @cached_property
-    def smallest(self):
+    def smallest(self) -> Array:
         if self.pairs.k == 1:
             return self._reach
         xp = namespace(self._reach)
         return xp.where(self._stats.k > 1, self.pairs.least(self.distances), self._reach)
 
     @cached_property
-    def largest(self):
+    def largest(self) -> Array:
         if self.pairs.k == 1:
             return 0 * self._reach
         return self.pairs.most(self.pairs.keep(self.distances, 0.0))

@@ -8,13 +8,13 @@ only samples that count fade the mean.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.kernels import moments
 from icvi_jax.kernels.arrays import namespace, smallest, squares
-from icvi_jax.statistics.base import Statistic
+from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.statistics.dispersion import Dispersion
-from icvi_jax.types import Array
+from icvi_jax.types import Array, DType, Namespace
 
 
 class SilhouettesState(NamedTuple):
@@ -26,35 +26,35 @@ class SilhouettesState(NamedTuple):
     noisy_weight: Array
 
 
-class Silhouettes(Statistic):
+class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
     """Faded mean of the samples' silhouettes against the clusters as they were before each sample.
 
     It depends on the path of the centres: two shards combined lack the samples between them, and a sample that is
     removed stays in the mean.
     """
 
-    name = "silhouettes"
-    needs = (Dispersion,)
-    shards = False
+    name: ClassVar = "silhouettes"
+    needs: ClassVar = (Dispersion,)
+    shards: ClassVar = False
 
     @staticmethod
-    def init(k, features, streams, xp, dtype):
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SilhouettesState:
         return SilhouettesState(*(xp.zeros(streams, dtype=dtype),) * 4)
 
     @staticmethod
-    def update(old, step):
+    def update(old: States, step: Step) -> SilhouettesState:
         active, born = step.before.active, step.born
-        s, counts = of_sample(step.x, step.u, step.before.centers, active, old["dispersion"], born)
+        s, counts = of_sample(step.x, step.u, step.before.centers, active, old[Dispersion], born)
         counts = counts & step.seen
         noise = step.seen & ~namespace(s).any(step.u > 0, axis=0) & namespace(s).any(active, axis=0)
-        state = old["silhouettes"]
+        state = old[Silhouettes]
         return SilhouettesState(
             *_taken(state.mean, state.weight, s, counts, step.fade),
             *_taken(state.noisy_mean, state.noisy_weight, s, counts | noise, step.fade),
         )
 
     @staticmethod
-    def batch(recording):
+    def batch(recording: Recording) -> SilhouettesState:
         xp, n = namespace(recording.x), recording.x.shape[0]
         time = xp.arange(n)[:, None]
         state = Silhouettes.init(0, 0, (), xp, recording.x.dtype)
@@ -74,22 +74,25 @@ class Silhouettes(Statistic):
         return state
 
     @staticmethod
-    def fade(state, by, alive):
+    def fade(state: SilhouettesState, by: Array, alive: Array) -> SilhouettesState:
         return state._replace(weight=by * state.weight, noisy_weight=by * state.noisy_weight)
 
     @staticmethod
-    def combine(a, b):
-        a, b = a["silhouettes"], b["silhouettes"]
-        sums = ((a.mean, a.weight, b.mean, b.weight), (a.noisy_mean, a.noisy_weight, b.noisy_mean, b.noisy_weight))
-        joined = []
+    def combine(a: States, b: States) -> SilhouettesState:
+        one, two = a[Silhouettes], b[Silhouettes]
+        sums = (
+            (one.mean, one.weight, two.mean, two.weight),
+            (one.noisy_mean, one.noisy_weight, two.noisy_mean, two.noisy_weight),
+        )
+        joined: list[Array] = []
         for mean, weight, other, more in sums:
             total, part = moments.share(weight, 1, more)
             joined += [mean + part * (other - mean), total]
         return SilhouettesState(*joined)
 
     @staticmethod
-    def remove(old, step):
-        return old["silhouettes"]  # nobody knows any more where the centres were
+    def remove(old: States, step: Step) -> SilhouettesState:
+        return old[Silhouettes]  # nobody knows any more where the centres were
 
 
 def of_sample(
@@ -111,14 +114,14 @@ def of_sample(
     return xp.where(counts, s, xp.zeros_like(s)), counts
 
 
-def _root(a):
+def _root(a: Array) -> Array:
     """Square root with a finite slope at 0; infinity stays."""
     xp = namespace(a)
     some = (a > 0) & (a < xp.inf)
     return xp.where(some, xp.sqrt(xp.where(some, a, xp.ones_like(a))), a)
 
 
-def _taken(mean, weight, s, counts, fade):
+def _taken(mean: Array, weight: Array, s: Array, counts: Array, fade: Array) -> tuple[Array, Array]:
     """Faded mean and weight with one more value where it counts."""
     xp = namespace(mean)
     total = fade * weight + 1

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from icvi_jax.kernels.arrays import count, namespace, squares
+from icvi_jax.statistics.base import AnyStatistic, States, Statistic
+from icvi_jax.statistics.count import Count
+from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.types import Array, Namespace, Prototypes, State
+
+S = TypeVar("S")
+V = TypeVar("V")
 
 
 class Stats:
-    """Views of all statistics at one moment; each is worked out once, however many indices ask.
+    """Views of all statistics at one moment: `stats[Dispersion]` is what indices read of a dispersion.
+
+    Each is worked out once, however many indices ask.
 
     Attributes
     ----------
@@ -17,61 +28,75 @@ class Stats:
     k : number of active slots, as a float.
     samples : N, the number of samples seen, as a float.
     n : ω, the faded number of samples.
-    dispersion, separation, … : the views of the statistics on the panel, by their names.
     """
 
-    def __init__(self, parts, states, prototypes, slots=None):
+    def __init__(
+        self,
+        parts: Iterable[type[AnyStatistic]],
+        states: Mapping[str, State],
+        prototypes: Prototypes,
+        slots: Prototypes | None = None,
+    ) -> None:
         self._parts = {part.name: part for part in parts}
-        self._states = states
-        self._views = {}
+        self._by_name, self._states = states, States(states)
+        self._views: dict[str, State] = {}
         self.centers, self.active, _ = prototypes
         self.slots = prototypes if slots is None else slots
 
-    def __getattr__(self, name):
-        if name.startswith("_") or name not in self._parts:
+    def __getitem__(self, statistic: type[Statistic[S, V]]) -> V:
+        name = statistic.name
+        if name not in self._parts:
             raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
         if name not in self._views:
-            self._views[name] = self._parts[name].view(self, self._states[name])
-        return self._views[name]
+            self._views[name] = self._parts[name].view(self, self._by_name[name])
+        view: V = self._views[name]
+        return view
+
+    if not TYPE_CHECKING:  # a name in place of a statistic works, but no type checker can follow it
+
+        def __getattr__(self, name):
+            if name.startswith("_") or name not in self._parts:
+                raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
+            return self[self._parts[name]]
 
     @cached_property
-    def xp(self):
+    def xp(self) -> Namespace:
         return namespace(self.centers)
 
     @cached_property
-    def k(self):
+    def k(self) -> Array:
         return self.xp.astype(count(self.active), self.centers.dtype)
 
     @cached_property
-    def samples(self):
-        return self.xp.astype(self._states["count"].samples, self.centers.dtype)
+    def samples(self) -> Array:
+        return self.xp.astype(self._states[Count].samples, self.centers.dtype)
 
     @cached_property
-    def n(self):
-        return self._states["count"].weight
+    def n(self) -> Array:
+        return self._states[Count].weight
 
     @cached_property
-    def singletons(self):
+    def singletons(self) -> Array:
         """Whether there are two clusters or more and no more samples than clusters: nothing to judge yet."""
         return (self.k > 1) & (self.samples <= self.k)
 
     @cached_property
-    def hub(self):
+    def hub(self) -> Array:
         """The plain mean v̄ of the active centres: (p, *streams)."""
         return self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, self.xp.ones_like(self.k))
 
     @cached_property
-    def from_hub(self):
+    def from_hub(self) -> Array:
         """Squared distances ‖v_i − v̄‖² of the centres from their mean: (k, *streams), 0 in inactive slots."""
         d = squares(self.centers - self.hub, 1)
         return self.xp.where(self.active, d, 0 * d)
 
     @cached_property
-    def constant(self):
+    def constant(self) -> Array:
         """Whether all members and all centres are in one place, so that no spread can be praised."""
-        return (self.dispersion.total <= 0) & (self.xp.sum(self.from_hub, axis=0) <= 0)
+        return (self[Dispersion].total <= 0) & (self.xp.sum(self.from_hub, axis=0) <= 0)
 
-    def over_slots(self, a):
+    def over_slots(self, a: Array) -> Array:
         """Sum of `a` (k, …, *streams) over the active slots."""
         mask = self.active if a.ndim == self.active.ndim else self.active[:, None, ...]
         return self.xp.sum(self.xp.where(mask, a, self.xp.zeros_like(a)), axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 from icvi_jax.indices.base import Index
 from icvi_jax.panel import Panel
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import Statistic
+from icvi_jax.statistics import States, Statistic
 from icvi_jax.testing.backends import Backend, available, backend
 from icvi_jax.testing.indices import MEMORIES, trace
 from icvi_jax.testing.recordings import Example, example
@@ -65,7 +65,7 @@ def combining_shards(statistic: type[Statistic], b: Backend) -> None:
     with b.precision():
         gap = second.anchor.high - first.anchor.high
         moved = {part.name: part.shift(second.statistics[part.name], gap) for part in panel.statistics}
-        both = statistic.combine(first.statistics, moved)
+        both = statistic.combine(States(first.statistics), States(moved))
     close(both, whole.statistics[statistic.name], e.active[-1], 10 * b.tolerance, "combining shards")
 
 
