@@ -87,11 +87,8 @@ class Pipeline:
         indices = () if self.panel is None else self.panel.indices
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
             asks = [f"the index {index.name!r}" for index in indices if index.grouped] or ['Panel(of="clusters")']
-            kind = type(self.clusterer).__name__
-            raise ValueError(
-                f"Pipeline(clusterer={kind}): {asks[0]} needs a clusterer with several prototypes a cluster, such as "
-                "MergeSplit"
-            )
+            kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes a cluster"
+            raise ValueError(f"Pipeline(clusterer={kind}): {asks[0]} needs {needed}, such as MergeSplit")
         known = [index.name for index in indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             given = type(self.monitors).__name__
