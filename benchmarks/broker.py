@@ -23,7 +23,9 @@ def cluster(topic: str, partitions: int) -> Iterator[str]:
     """Run a broker with one topic, and give its address."""
     library = _library()
     why = ctypes.create_string_buffer(512)
-    handle = library.rd_kafka_new(PRODUCER, library.rd_kafka_conf_new(), why, len(why))
+    settings = library.rd_kafka_conf_new()
+    assert library.rd_kafka_conf_set(settings, b"log_level", b"0", why, len(why)) == 0, why.value
+    handle = library.rd_kafka_new(PRODUCER, settings, why, len(why))
     assert handle, why.value
     mock = library.rd_kafka_mock_cluster_new(handle, 1)
     library.rd_kafka_mock_group_initial_rebalance_delay_ms(mock, QUICK_REBALANCE)
@@ -42,6 +44,15 @@ def _library() -> ctypes.CDLL:
     library, pointer = ctypes.CDLL(str(found[0])), ctypes.c_void_p
     for name, result, *arguments in (
         ("rd_kafka_conf_new", pointer),
+        (
+            "rd_kafka_conf_set",
+            ctypes.c_int,
+            pointer,
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+        ),
         ("rd_kafka_new", pointer, ctypes.c_int, pointer, ctypes.c_char_p, ctypes.c_size_t),
         ("rd_kafka_destroy", None, pointer),
         ("rd_kafka_mock_cluster_new", pointer, pointer, ctypes.c_int),

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.mutes import Mutes
+from icvi_jax.watch.reasons import moved
 from icvi_jax.watch.sample import seconds, zone_of
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.ticks import Tick
 
 ROOM = 64
+EVENTS = 500
+WITH_DETAIL = ("spike", "distress")
 Kind = TypeVar("Kind", bound=np.generic)
 
 
@@ -60,6 +63,7 @@ class Board:
     zone : time zone of each row whose times have one.
     head : samples of each row so far.
     heard, alarmed : when each row was heard and raised an alarm, as `time.monotonic` has it.
+    last : code of its last alarm.
     here : whether this process has the node now.
     count : events so far.
     """
@@ -69,7 +73,7 @@ class Board:
         indices: Sequence[str],
         length: int = 240,
         silent_after: float = 0.0,
-        events: int = 500,
+        events: int = EVENTS,
         mutes: Mutes | None = None,
     ):
         self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
@@ -86,7 +90,7 @@ class Board:
         self._maps: dict[str, list[int]] = {}
         self.head = np.zeros(0, np.int64)
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
-        self.here, self.alarmed = np.zeros(0, bool), np.zeros(0)
+        self.here, self.alarmed, self.last = np.zeros(0, bool), np.full(0, -np.inf), np.zeros(0, np.uint8)
         n = length
         self._rings = History(
             np.zeros((0, n)),
@@ -131,14 +135,24 @@ class Board:
         if alarms:
             code = np.max([alarm.code for alarm in alarms], axis=0)
             rings.code[rows, at], rings.score[rows, at] = code, alarms[0].score
-            self.score[rows], self.alarmed[rows[code != 0]] = alarms[0].score, time.monotonic()
+            self.score[rows] = alarms[0].score
+            loud = rows[code != 0]
+            self.alarmed[loud], self.last[loud] = time.monotonic(), code[code != 0]
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
 
-    def event(self, alarm: dict[str, object]) -> None:
-        """Add an alarm to the list of what happened."""
+    def event(self, alarm: dict[str, object], back: int = 0) -> None:
+        """Add an alarm to the list of what happened; `back` samples of its node came after the one that raised it."""
         with self.lock:
             self.count += 1
-            self.events.append(alarm | {"number": self.count})
+            event = alarm | {"number": self.count, "at": time.time()}
+            if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause"):
+                row = self.rows[str(alarm["node"])]
+                x = self._history(row, self.length).x
+                here = [i for i in range(x.shape[1]) if np.isfinite(x[:, i]).any()]
+                names = [self.features[i] for i in here]
+                detail = moved(x[: len(x) - back][:, here], names, self.units) if len(x) > back and here else ""
+                event["reason"] = f"{alarm['reason']}; {detail}" if detail else alarm["reason"]
+            self.events.append(event)
 
     def drop(self, shard: str) -> None:
         """Another worker has the nodes of this shard now."""
@@ -175,7 +189,7 @@ class Board:
         time, x, *others = self._rings
         self._rings = History(longer(time, np.nan), longer(x, np.nan), *map(longer, others))
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
-        self.alarmed = longer(self.alarmed)
+        self.alarmed, self.last = longer(self.alarmed, -np.inf), longer(self.last)
         self.score, self.standing = longer(self.score), longer(self.standing)
 
     def history(self, name: str) -> History | None:

@@ -17,7 +17,7 @@ def count(shard: Shard, store: Store, board: Board | None = None) -> int:
         if board is not None:
             board.add(shard, tick)
             for _, alarm in alarms:
-                board.event(alarm)
+                board.event(alarm, back=int(shard.counts[shard.rows[str(alarm["node"])]]) - int(str(alarm["sample"])))
     if found:
         store.add(shard.taken, found)
     return len(found)

@@ -142,19 +142,29 @@ class Worker:
     def save(self, numbers: list[int]) -> None:
         """Write checkpoints of these partitions, and tell the broker."""
         self._saved_at = time.monotonic()
-        done = []
         for number in numbers:
             try:
-                if self.partitions[number].save():
-                    done.append(TopicPartition(self.place.topic, number, self.partitions[number].offset or 0))
+                self.partitions[number].save()
             except Fenced as why:
                 say(str(why))
                 self._forget(number)
-        if done:
-            try:
-                self.consumer.commit(offsets=done, asynchronous=False)
-            except KafkaException as error:  # the checkpoint counts; the next commit says as much
-                self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
+        self._tell([number for number in numbers if number in self.partitions])
+
+    def _tell(self, numbers: list[int]) -> None:
+        """Tell the broker how far the checkpoints are: again and again, until it has heard it."""
+        saved = {number: self.partitions[number].saved for number in numbers}
+        news = {n: at for n, at in saved.items() if at is not None and at != self.partitions[n].told}
+        if not news:
+            return
+        try:
+            self.consumer.commit(
+                offsets=[TopicPartition(self.place.topic, n, at) for n, at in news.items()], asynchronous=False
+            )
+        except KafkaException as error:  # in the middle of a rebalance, say; what counts is the checkpoint
+            self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
+            return
+        for number, at in news.items():
+            self.partitions[number].told = at
 
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         for one in given:

@@ -46,6 +46,10 @@ class Partition:
     folder : of the partition's checkpoints, seen by all workers.
     id : a name that no other partition has.
     sinks : those who pass alarms on.
+
+    Attributes
+    ----------
+    offset, saved, told : from where to read on; that in the newest checkpoint; and what the broker was told of it.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class Partition:
             self.offset = self.shard.positions["offset"]
             self.intake.reader.go_on(Form.of(self.shard.more["form"]))
             self.store.add(self.shard.taken, [(id, line) for id, line in self.shard.more["waiting"]])
-        self.saved = self.offset
+        self.saved, self.told = self.offset, -1
         self._before = self.shard.samples if self.shard else 0
 
     @property
@@ -99,15 +103,14 @@ class Partition:
             self.alarms += count(self.shard, self.store, self.board)
         self.offset = new[-1].offset() + 1
 
-    def save(self) -> bool:
-        """Write a checkpoint if there is anything new; gives whether there was."""
+    def save(self) -> None:
+        """Write a checkpoint if there is anything new."""
         if self.shard is None or self.offset is None or self.offset == self.saved:
-            return False
+            return
         waiting, form = self.store.unmarked(), self.intake.reader.form
         self.claim.save(self.shard, {"offset": self.offset}, form=form, waiting=waiting)
         self.store.forget(self.shard.taken)
         self.saved = self.offset
-        return True
 
 
 def _name(key: bytes | None) -> str:

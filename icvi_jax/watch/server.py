@@ -13,7 +13,7 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
 
@@ -25,12 +25,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from icvi_jax.text import say
-from icvi_jax.watch.board import Board
+from icvi_jax.watch.board import EVENTS, Board
 from icvi_jax.watch.hub import Hub
 from icvi_jax.watch.metrics import Fleet, exposition
-from icvi_jax.watch.views import fleet_view, node_view, summary
+from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY = 0.5, 10_000
+STUCK = 120.0
+"""Seconds: a watch that is longer at one batch, since nobody reads its output, say, is not healthy."""
 COOKIE = "icvi"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -44,7 +46,7 @@ HEADERS = {
 }
 FILES = {
     "/": ("icvi_jax.watch", "page/live.html", "text/html"),
-    "/live.js": ("icvi_jax.watch", "page/live.js", "text/javascript"),
+    **{f"/{n}.js": ("icvi_jax.watch", f"page/{n}.js", "text/javascript") for n in ("live", "fleet", "node", "parts")},
     "/live.css": ("icvi_jax.watch", "page/live.css", "text/css"),
     "/draw.js": ("icvi_jax.report", "draw.js", "text/javascript"),
     "/page.css": ("icvi_jax.report", "page.css", "text/css"),
@@ -59,14 +61,18 @@ class Site:
     fleet, board : the watch and what it shows.
     token : who may look; empty: anybody who can reach the address.
     worst : how many nodes have a metric of their own.
+    busy : for how many seconds the watch has been at its present batch; one that never ends is no healthy watch.
     """
 
-    def __init__(self, fleet: Fleet, board: Board, token: str = "", worst: int = 10):
-        self.fleet, self.board, self.token, self.worst = fleet, board, token, worst
+    def __init__(
+        self, fleet: Fleet, board: Board, token: str = "", worst: int = 10, busy: Callable[[], float] = lambda: 0.0
+    ):
+        self.fleet, self.board, self.token, self.worst, self.busy = fleet, board, token, worst, busy
         self.hub = Hub()
         routes = [Route(path, self._file) for path in FILES]
         routes += [
             Route("/api/fleet", self._fleet),
+            Route("/api/names", self._names),
             Route("/api/node", self._node),
             Route("/api/mute", self._mute, methods=["POST"]),
             Route("/events", self._events),
@@ -106,6 +112,9 @@ class Site:
         page = int(query["page"]) if query.get("page", "").isdigit() else 0
         return JSONResponse(fleet_view(self.board, page, query.get("search", "")[:200], query.get("index", "")))
 
+    async def _names(self, _request: Request) -> Response:
+        return JSONResponse(names_view(self.board))
+
     async def _node(self, request: Request) -> Response:
         found = node_view(self.board, request.query_params.get("name", ""))
         return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
@@ -130,7 +139,9 @@ class Site:
         return Response(exposition(self.fleet, self.worst), media_type="text/plain; version=0.0.4")
 
     async def _health(self, _request: Request) -> Response:
-        return JSONResponse({"status": "ok", "samples": self.fleet.samples})
+        stuck = self.busy() > STUCK
+        body = {"status": "stuck" if stuck else "ok", "samples": self.fleet.samples, "busy": round(self.busy(), 1)}
+        return JSONResponse(body, 503 if stuck else 200)
 
     async def _events(self, request: Request) -> Response:
         last = request.headers.get("last-event-id", "")
@@ -188,7 +199,14 @@ def is_loopback(host: str) -> bool:
 
 
 @contextmanager
-def page_served(fleet: Fleet, board: Board, address: str, token: str = "", worst: int = 10) -> Iterator[str]:
+def page_served(
+    fleet: Fleet,
+    board: Board,
+    address: str,
+    token: str = "",
+    worst: int = 10,
+    busy: Callable[[], float] = lambda: 0.0,
+) -> Iterator[str]:
     """Serve the page while the block runs, and give its address."""
     host, port = address_of(address)
     if not is_loopback(host):
@@ -197,7 +215,7 @@ def page_served(fleet: Fleet, board: Board, address: str, token: str = "", worst
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
-    site = Site(fleet, board, token, worst)
+    site = Site(fleet, board, token, worst, busy)
     config = uvicorn.Config(
         site.app,
         log_config=None,
@@ -212,8 +230,8 @@ def page_served(fleet: Fleet, board: Board, address: str, token: str = "", worst
     thread.start()
     where = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
     say(f"page: {where}{f'?token={token}' if token else ''}")
-    size = f"{board.bytes_per_node / 1e3:.1f} kB and {8e-3 * board.length:.1f} kB for each column of readings"
-    say(f"page: keeps the last {board.length} samples of each node, {size}")
+    size = f"{board.bytes_per_node / 1e3:.1f} kB and {8e-3 * board.length:.1f} kB more for each column of readings"
+    say(f"page: keeps the last {board.length} samples of each node in {size}, and the last {EVENTS} alarms")
     try:
         yield where
     finally:

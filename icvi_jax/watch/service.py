@@ -153,7 +153,7 @@ def _around(
         if board is not None:
             from icvi_jax.watch.server import page_served
 
-            stack.enter_context(page_served(fleet, board, service.page, service.token, service.worst))
+            stack.enter_context(page_served(fleet, board, service.page, service.token, service.worst, interrupts.busy))
         for receiver in to:
             sender = Sender(receiver, stores, mutes)
             stack.callback(sender.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import TypeVar
@@ -15,6 +16,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.asked = self.waiting = False
+        self._since = time.monotonic()
         self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
@@ -37,8 +39,12 @@ class Interrupts:
             except StopIteration:
                 return
             finally:
-                self.waiting = False
+                self._since, self.waiting = time.monotonic(), False
             yield batch
+
+    def busy(self) -> float:
+        """For how many seconds the present batch has been worked on; 0 while the next one is waited for."""
+        return 0.0 if self.waiting else time.monotonic() - self._since
 
     def close(self) -> None:
         """Give the signals back."""

@@ -6,39 +6,67 @@ import math
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.report.result import CODES
 from icvi_jax.watch.board import Board
 from icvi_jax.watch.metrics import Fleet
 
-PAGE, STRIP = 50, 120
+PAGE, STRIP, LATELY = 50, 120, 600.0
+"""Nodes on a page, samples in a row of the heat map, and seconds for which an alarm is news."""
+FINE, NEWS, DISTRESS, SILENT, MUTED = range(5)
+
+
+def states(board: Board) -> NDArray[np.uint8]:
+    """How each node is, in the order of the board's rows; 255 for those that another worker has."""
+    now = time.monotonic()
+    with board.lock:
+        n = len(board.names)
+        found = np.where(now - board.alarmed[:n] < LATELY, np.uint8(NEWS), np.uint8(FINE))
+        if board.silent_after:
+            found[now - board.heard[:n] > board.silent_after] = SILENT
+        found[board.standing[:n]] = DISTRESS
+        found[[board.rows[name] for name in board.mutes.names if name in board.rows]] = MUTED
+        found[~board.here[:n]] = 255
+    return np.asarray(found)
 
 
 def summary(fleet: Fleet, board: Board) -> dict[str, object]:
     """How things are, in a few numbers."""
-    with board.lock:
-        n = len(board.names)
-        here, standing, heard = board.here[:n].copy(), board.standing[:n].copy(), board.heard[:n].copy()
-    silent = (time.monotonic() - heard > board.silent_after) & here if board.silent_after else np.zeros(n, bool)
+    counts = np.bincount(states(board), minlength=256)
     return {
         "samples": fleet.samples,
-        "nodes": int(here.sum()),
-        "distressed": int((standing & here).sum()),
-        "silent": int(silent.sum()),
+        "nodes": int(counts[:255].sum()),
+        "distressed": int(counts[DISTRESS]),
+        "lately": int(counts[NEWS]),
+        "silent": int(counts[SILENT]) if board.silent_after else None,
+        "muted": int(counts[MUTED]),
         "alarms": fleet.alarms,
         "bad": fleet.bad,
         "old": fleet.old,
     }
 
 
+def names_view(board: Board) -> dict[str, object]:
+    """Names of all nodes that are here, sorted: the order of `states` in `fleet_view`."""
+    return {"names": [board.names[row] for row in _sorted_rows(board)]}
+
+
+def _sorted_rows(board: Board) -> list[int]:
+    with board.lock:
+        rows = np.flatnonzero(board.here[: len(board.names)]).tolist()
+        return sorted(rows, key=lambda row: board.names[row])
+
+
 def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> dict[str, object]:
-    """One page of the ranking, each node with the last values of one index."""
+    """One page of the ranking, each node with the last values of one index; and how every node is, in one text."""
     ranked = board.ranked(search)
     pages = max(1, -(-len(ranked) // PAGE))
     page = min(page, pages - 1)
     rows = ranked[page * PAGE : (page + 1) * PAGE]
     which = board.indices.index(index) if index in board.indices else 0
-    silent, muted = board.silent(rows), board.mutes.names
+    silent, muted, now = board.silent(rows), board.mutes.names, time.monotonic()
     about = {entry.name: entry for entry in catalogue()}
     return {
         "page": page,
@@ -47,6 +75,8 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
         "indices": [{"name": name, "goal": about[name].goal if name in about else "min"} for name in board.indices],
         "index": board.indices[which] if board.indices else "",
         "length": board.length,
+        "strip": min(STRIP, board.length),
+        "states": "".join(map(str, states(board)[_sorted_rows(board)].tolist())),
         "nodes": [
             {
                 "name": board.names[row],
@@ -54,7 +84,10 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
                 "standing": bool(board.standing[row]),
                 "silent": bool(quiet),
                 "muted": board.names[row] in muted,
-                "values": [_number(value, 5) for value in strip.values[:, which]],
+                "heard": _number(now - board.heard[row], 3),
+                "alarmed": _number(now - board.alarmed[row], 3),
+                "last": CODES[board.last[row]],
+                "values": [_number(value, 5) for value in strip.values[:, which]] if board.indices else [],
                 "codes": strip.code.tolist(),
             }
             for (row, strip), quiet in zip(board.strips(rows, STRIP), silent)
@@ -77,10 +110,16 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         "score": _number(board.score[row]),
         "standing": bool(board.standing[row]),
         "seen": int(board.head[row]),
+        "heard": _number(time.monotonic() - board.heard[row], 3),
         "time_name": board.time_name,
+        "units": board.units,
         "zone": board.zone.get(row, ""),
         "time": [_number(value) for value in history.time],
-        "features": {f: [_number(v) for v in history.x[:, i]] for i, f in enumerate(board.features)},
+        "features": {
+            name: [_number(value) for value in history.x[:, i]]
+            for i, name in enumerate(board.features)
+            if np.isfinite(history.x[:, i]).any()  # the others are of other partitions
+        },
         "indices": {f: [_number(v) for v in history.values[:, i]] for i, f in enumerate(board.indices)},
         "label": history.label.tolist(),
         "k": history.k.tolist(),
@@ -89,7 +128,7 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
     }
 
 
-def _number(value: float | np.generic, digits: int = 0) -> float | None:
+def _number(value: float, digits: int = 0) -> float | None:
     """A number that JSON has; None for what is not finite."""
     plain = float(value)
     if not math.isfinite(plain):

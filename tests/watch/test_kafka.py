@@ -119,6 +119,37 @@ def test_a_worker_that_dies_without_a_word_costs_nothing(cluster, tmp_path, monk
     first.close()
 
 
+def test_the_broker_is_told_again_until_it_has_heard_how_far_the_group_is(cluster, tmp_path, monkeypatch):
+    from confluent_kafka import KafkaError, KafkaException
+
+    servers, producer = cluster
+    send(producer, [item for item in readings() if item[0] == 0])
+    one = worker(servers, tmp_path, every=1000)
+    until_all([one], lambda: one.samples == TICKS * NODES // PARTITIONS)
+    told = []
+
+    class Deaf:  # to the first commit, as in the middle of a rebalance
+        def commit(self, offsets, asynchronous):
+            told.append([(o.partition, o.offset) for o in offsets])
+            if len(told) == 1:
+                raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+
+    real, one.consumer = one.consumer, Deaf()
+    for _ in range(3):
+        one.save(list(one.partitions))
+    one.consumer = real
+    assert told == [[(0, 240)]] * 2
+    one.close()
+    again = worker(servers, tmp_path, every=1000)  # another one tells it too: who saved may have died before
+    until_all([again], lambda: len(again.partitions) == PARTITIONS)
+    again.consumer, real = Deaf(), again.consumer
+    told.append(None)
+    again.save(list(again.partitions))
+    again.consumer = real
+    assert told[-1] == [(0, 240)]
+    again.close()
+
+
 def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
     servers, producer = cluster
     bad = [b"\xff\x00", b"{", b"[1]", b'{"node": "a"}', b'{"node": "a", "v": "x"}', b'{"node": {}, "v": 1}',

@@ -84,7 +84,7 @@ def test_a_browser_that_stops_reading_fills_its_own_queue_and_nothing_else():
         stream = hub.stream(quick)
         assert "retry" in await anext(stream)
         for number in range(10 * ROOM):
-            board.event({"node": "a", "id": str(number)})
+            board.event({"node": "a", "id": str(number), "alarm": "silent"})
             hub.publish({"samples": number}, board)
             assert slow.queue.qsize() <= ROOM
             told = json.loads((await anext(stream)).partition("data: ")[2])
@@ -151,8 +151,8 @@ def test_in_a_browser(served, require):
                 time.sleep(0.1)
 
         until("document.body.dataset.ready === 'yes' && icvi.state().fleet.nodes.length === 50", "the fleet")
-        assert driver.execute_script("return document.querySelector('#rows tr').dataset.name") == "a"
-        driver.execute_script("document.querySelector('#rows tr').click()")
+        assert driver.execute_script("return document.querySelector('#rows tbody tr').dataset.name") == "a"
+        driver.execute_script("document.querySelector('#rows tbody tr').click()")
         until("icvi.state().node && icvi.state().node.name === 'a'", "the node")
         watch.take(taken(items[72 * 190 :]))  # the watch goes on, and the page with it
         until("icvi.state().node.seen === 200", "what came after")
@@ -161,17 +161,28 @@ def test_in_a_browser(served, require):
         run = icvi.run(PIPE, (x - x[0])[:, None].astype(np.float32), backend="jax")
         expected = np.asarray(run.readings.values["xb"], float)
         assert values == [value if np.isfinite(value) else None for value in expected]
-        until("document.getElementById('lead').textContent.includes('14,400 samples of 72 nodes')", "the count")
-        assert "a · spike (xb): something new has arrived" in driver.find_element("id", "events").text
+        until("document.getElementById('tiles').textContent.includes('14,400samples')", "the count")
+        tiles = driver.find_element("id", "tiles").text.split("\n")
+        assert tiles[:2] == ["72", "nodes"]
+        story = driver.find_element("id", "events").text
+        assert "spike (xb) a" in story and "something new has arrived; v is" in story
+        assert driver.execute_script("return document.getElementById('overview').hidden") is False
         driver.find_element("id", "on").click()
         until("icvi.state().page === 1 && icvi.state().fleet.nodes.length === 22", "the second page")
         driver.find_element("id", "find").send_keys("onerror")
         until("icvi.state().fleet.found === 1", "the search")
-        driver.execute_script("document.querySelector('#rows tr').click()")
+        driver.execute_script("document.querySelector('#rows tbody tr').click()")
         until("icvi.state().node.name.startsWith('<img')", "the node with the name")
-        assert EVIL in driver.find_element("id", "who").text and driver.title == "icvi watch"
+        assert EVIL in driver.find_element("id", "who").text and driver.title.endswith("icvi watch")
         driver.find_element("id", "mute").click()
         until("icvi.state().node.muted", "the mute")
         assert board.mutes.names == {EVIL}
         driver.find_element("id", "pause").click()
-        assert driver.execute_script("return icvi.state().paused") and not browser.errors(driver)
+        assert driver.execute_script("return icvi.state().paused")
+        before = driver.execute_script("return icvi.state().node.seen")
+        watch.take(taken([(EVIL, 1000 + t, 0.0) for t in range(5)]))
+        time.sleep(1.5)
+        assert driver.execute_script("return icvi.state().node.seen") == before
+        driver.find_element("id", "pause").click()
+        until(f"icvi.state().node.seen === {before + 5}", "what came while the page paused")
+        assert not browser.errors(driver)

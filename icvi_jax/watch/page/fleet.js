@@ -1,0 +1,103 @@
+// All nodes: numbers, one cell for each node of a large fleet, and the ranking with its heat map.
+import { $, make, whole, count, colour, ago, ask, tip } from "./parts.js";
+
+const STATES = [["fine", "--good"], ["alarm lately", "--warn"], ["distress", "--bad"], ["silent", "--soft"], ["muted", "--line"]];
+const CELL = [14, 10, 7, 5], MANY = 50;
+let names = [], choose = () => {};
+export function onChoose(action) { choose = action; }
+
+// ---- numbers ------------------------------------------------------------------------------------------------------------
+let before = [];
+export function tiles(now) {
+  before.push([performance.now() / 1000, now.samples]);
+  before = before.filter(([t]) => t > before.at(-1)[0] - 10);
+  const [[t0, n0], [t1, n1]] = [before[0], before.at(-1)], rate = t1 > t0 ? Math.max(0, n1 - n0) / (t1 - t0) : 0;
+  const all = [[whole(now.nodes), "nodes", ""], [whole(now.distressed), "in distress", now.distressed ? "bad" : ""],
+    [whole(now.lately), "with an alarm lately", now.lately ? "warn" : ""], [now.silent === null ? "–" : whole(now.silent), "silent", now.silent ? "warn" : ""],
+    [neat(rate < 10 ? +rate.toFixed(1) : Math.round(rate)), "samples a second", ""], [whole(now.samples), "samples", ""], [whole(now.alarms), "alarms", ""],
+    [whole(now.bad), "bad lines", now.bad ? "warn" : ""], [whole(now.old), "old samples passed over", ""]];
+  $("tiles").replaceChildren(...all.map(([value, words, name]) => { const li = make("li", undefined, name); li.append(make("b", value), words); return li; }));
+  document.title = (now.distressed ? `(${now.distressed}) ` : "") + "icvi watch";
+}
+
+// ---- one cell a node ----------------------------------------------------------------------------------------------------
+function grid(n, width) {
+  const size = CELL.find((s) => Math.ceil(n / Math.floor(width / s)) * s <= 220) || CELL.at(-1);
+  return { size, across: Math.max(1, Math.floor(width / size)) };
+}
+async function overview(fleet) {
+  const box = $("overview"), states = fleet.states;
+  box.hidden = states.length <= MANY;
+  if (box.hidden) return;
+  if (names.length !== states.length) names = (await ask("api/names", {}) || { names: [] }).names;
+  const width = box.clientWidth, { size, across } = grid(states.length, width), g = sized($("cells"), width, Math.ceil(states.length / across) * size);
+  const paint = STATES.map(([, name]) => colour(name)), seen = STATES.map(() => 0);
+  for (let i = 0; i < states.length; i++) {
+    seen[states[i]] += 1;
+    g.globalAlpha = states[i] === "0" ? 0.35 : 1;
+    g.fillStyle = paint[states[i]];
+    g.fillRect(i % across * size, Math.floor(i / across) * size, size - 1, size - 1);
+  }
+  $("key").replaceChildren("One cell a node, in the order of their names: ", ...STATES.map(([word], i) => { const b = make("b"), swatch = make("i", "■ "); swatch.style.color = paint[i]; b.append(swatch, `${word} ${whole(seen[i])}`); return b; }));
+}
+function cellAt(event) {
+  const box = $("cells").getBoundingClientRect(), { size, across } = grid(names.length, $("overview").clientWidth);
+  return names[Math.floor((event.clientY - box.top) / size) * across + Math.floor((event.clientX - box.left) / size)];
+}
+$("cells").onclick = (event) => { const name = cellAt(event); if (name !== undefined) choose(name); };
+$("cells").onmousemove = (event) => tip(cellAt(event), event);
+$("cells").onmouseleave = () => tip("");
+
+// ---- the ranking --------------------------------------------------------------------------------------------------------
+function scaleOf(rows, positive) {
+  const all = rows.flatMap((r) => r.values).filter((v) => v !== null && (!positive || v > 0)).map((v) => positive ? Math.log(v) : v).sort((a, b) => a - b);
+  const low = all[Math.floor(0.01 * all.length)] ?? 0, high = all[Math.ceil(0.99 * all.length) - 1] ?? 1;
+  return [low, Math.max(high, low + 1e-12)];
+}
+function word(n) {
+  if (n.muted) return ["muted", ""];
+  if (n.standing) return ["distress", "distress"];
+  if (n.silent) return ["silent", "silent"];
+  return n.alarmed === null ? ["", ""] : [`${n.last} ${ago(n.alarmed)} ago`.replace("now ago", "now"), n.last];
+}
+export function drawFleet(fleet, chosen) {
+  const select = $("colour"), flip = (fleet.indices.find((s) => s.name === fleet.index) || {}).goal === "max";
+  if (select.childElementCount !== fleet.indices.length) select.replaceChildren(...fleet.indices.map((s) => make("option", s.name)));
+  select.value = fleet.index;
+  $("where").textContent = fleet.pages > 1 ? `page ${fleet.page + 1} of ${fleet.pages}, ${count(fleet.found, "node", "nodes")}` : count(fleet.found, "node", "nodes");
+  $("back").hidden = $("on").hidden = fleet.pages === 1;
+  $("back").disabled = fleet.page === 0; $("on").disabled = fleet.page === fleet.pages - 1;
+  $("span").textContent = `${fleet.index}, last ${fleet.strip} samples`;
+  overview(fleet);
+  const positive = fleet.nodes.every((r) => r.values.every((v) => v === null || v > 0)), [low, high] = scaleOf(fleet.nodes, positive);
+  const body = $("rows").tBodies[0], width = $("span").clientWidth - 16, none = colour("--none");
+  while (body.rows.length > fleet.nodes.length) body.deleteRow(-1);
+  while (body.rows.length < fleet.nodes.length) addRow(body);
+  fleet.nodes.forEach((n, i) => {
+    const row = body.rows[i], [name, score, state, heard, strip] = row.cells, [text, style] = word(n);
+    row.dataset.name = n.name; name.textContent = n.name || "(no name)"; name.title = n.name;
+    score.textContent = n.score === null ? "–" : neat(+n.score.toFixed(2));
+    state.textContent = state.title = text; state.className = style;
+    heard.textContent = ago(n.heard);
+    row.className = (n.name === chosen ? "chosen " : "") + (n.muted ? "muted" : "");
+    drawStrip(strip.firstChild, n, width, fleet.strip, low, high, flip, positive, none);
+  });
+  const bar = make("canvas"), g = sized(bar, 120, 12), edge = (v) => neat(positive ? Math.exp(v) : v);
+  for (let i = 0; i < 10; i++) { g.fillStyle = `rgb(${shade(flip ? 1 - i / 9 : i / 9)})`; g.fillRect(i * 12, 0, 12, 12); }
+  $("scale").replaceChildren(make("span", edge(low)), bar, make("span", edge(high)));
+}
+function addRow(body) {
+  const row = body.insertRow();
+  row.append(...Array.from({ length: 5 }, () => make("td")));
+  row.cells[4].append(make("canvas")); row.tabIndex = 0;
+  row.onclick = () => choose(row.dataset.name);
+  row.onkeydown = (e) => { if (e.key === "Enter") choose(row.dataset.name); };
+}
+function drawStrip(canvas, n, width, cells, low, high, flip, positive, none) {
+  const g = sized(canvas, Math.max(width, 60), 16), each = Math.max(width, 60) / cells, start = cells - n.values.length;
+  n.values.forEach((v, i) => {
+    const part = v === null ? null : ((positive ? Math.log(v) : v) - low) / (high - low), x = (start + i) * each;
+    g.fillStyle = n.codes[i] === 3 ? "#ff2d95" : part === null ? none : `rgb(${shade(flip ? 1 - part : part)})`;
+    g.fillRect(x, 0, each + 0.5, 16);
+  });
+}

@@ -1,0 +1,36 @@
+// What the parts of the page share.
+export const $ = (id) => document.getElementById(id);
+export function make(tag, text, name) {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  if (name) element.className = name;
+  return element;
+}
+export const whole = (n) => n.toLocaleString("en");
+export const count = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+export function ago(seconds) {
+  if (seconds === null) return "never";
+  if (seconds < 1.5) return "now";
+  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) if (seconds >= 1.5 * size) return `${Math.round(seconds / size)} ${unit}`;
+  return `${Math.round(seconds)} s`;
+}
+// A node's own time where it has one, with its zone as it was sent; else when this alarm was raised, here.
+export function moment(event) {
+  const text = event.time === null || event.time === undefined ? "" : String(event.time);
+  if (/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/.test(text)) return text.slice(5, 19).replace("T", " ") + text.slice(19).replace(/^[.,]\d+/, "").replace("Z", " UTC").replace(/^[+-]/, " $&");
+  return text || new Date(event.at * 1000).toLocaleTimeString("en-GB");
+}
+export async function ask(path, values) {
+  const answer = await fetch(path + "?" + new URLSearchParams(values));
+  return answer.ok ? answer.json() : null;
+}
+export function tip(text, event) {
+  const box = $("tip");
+  box.hidden = !text;
+  if (!text) return;
+  box.textContent = text;
+  box.style.left = Math.min(event.clientX + 14, innerWidth - 220) + "px";
+  box.style.top = event.clientY + 16 + "px";
+}
