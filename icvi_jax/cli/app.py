@@ -130,6 +130,7 @@ def compare(
     source: Source = "s2",
     /,
     *,
+    clusterer: Annotated[tuple[str, ...], Parameter(group=MODEL, metavar="NAME")] = (),
     k: Annotated[tuple[int, ...], Parameter(name="-k", group=MODEL)] = (2, 3, 4, 6, 8),
     seed: Annotated[int, InData] = 0,
     label: Annotated[str, InData] = "",
@@ -144,8 +145,10 @@ def compare(
     ----------
     source
         A file or a built-in stream, as for `run`.
+    clusterer
+        Clusterers to try; all of them if not given. `icvi clusterers` lists them.
     k
-        Numbers of clusters to try with sequential k-means, beside `oec`; --clusterer tries only one of the two.
+        Numbers of clusters to try with `sk-means`, and with others to which it is given, if they are named.
     seed
         Seed of a built-in stream.
     label
@@ -153,7 +156,7 @@ def compare(
     """
     from icvi_jax.cli.compare import compare_command
 
-    return compare_command(source, k, seed, label, data, panel, output)
+    return compare_command(source, clusterer, k, seed, label, data, panel, output)
 
 
 @app.command
@@ -162,6 +165,14 @@ def indices() -> int:
     from icvi_jax.cli.catalogues import show_indices
 
     return show_indices()
+
+
+@app.command
+def clusterers() -> int:
+    """List the clusterers: what each is for, what it forgets, when not to use it, and its options."""
+    from icvi_jax.cli.clusterers import show_clusterers
+
+    return show_clusterers()
 
 
 @app.command

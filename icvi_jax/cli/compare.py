@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.cli.clusterers import USUAL, entry_of
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
+from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import GOOD, at, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.clusterers.catalogue import catalogue
 from icvi_jax.evaluation import match
 from icvi_jax.report.result import ONE_CLUSTER, Result, outside_stretches, true_changes
 
@@ -23,22 +25,25 @@ MOST_ACROSS = 6  # indices that have a column of the printed table; more have a 
 
 
 def compare_command(
-    source: str, ks: tuple[int, ...], seed: int, label: str, data: Data, panel: Panel, output: Output
+    source: str,
+    names: tuple[str, ...],
+    ks: tuple[int, ...],
+    seed: int,
+    label: str,
+    data: Data,
+    panel: Panel,
+    output: Output,
 ) -> int:
     """Run every candidate on the same samples, and say which one each index prefers."""
     check_output(output)
-    table, _ = table_of(source, seed, label, "auto", data)
+    table, stream_k = table_of(source, seed, label, "auto", data)
     model = Model(**asdict(panel))
     spreads = spreads_of(table)
-    table = table._replace(notes=(*table.notes, *about_scales(model, table.features, spreads)))
-    candidates = (
-        {f"k = {k}": replace(model, k=k, clusterer=None) for k in dict.fromkeys(ks)} if panel.clusterer != "oec" else {}
-    )
-    if panel.clusterer != "sk-means":
-        candidates["oec"] = replace(model, k=None, clusterer="oec")
+    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
+    candidates = candidates_of(model, names, ks)
     results = []
     for candidate in candidates.values():
-        pipe = pipeline_of(candidate, watch_all=True, spreads=spreads)
+        pipe = pipeline_of(candidate, stream_k, watch_all=True, spreads=spreads)
         check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
         results.append(compute(pipe, table))
     result = _merge(tuple(candidates), results)
@@ -46,12 +51,30 @@ def compare_command(
     return 0
 
 
+def candidates_of(model: Model, names: tuple[str, ...], ks: tuple[int, ...]) -> dict[str, Model]:
+    """What is compared, by name: the usual clusterer at every k and all others once, or those named.
+
+    A named clusterer to which k is given is tried at every k; options it does not have are not for it.
+    """
+    found: dict[str, Model] = {}
+    for name in names or [entry.name for entry in catalogue()]:
+        entry = entry_of(name)
+        own = {field.name for field in fields(entry.clusterer)}  # type: ignore[arg-type]
+        rest = {option: None for option in ("capacity", "slots", "memory") if option not in own}
+        mine = replace(model, clusterer=name, set=model.set if names else (), **rest)  # type: ignore[arg-type]
+        if entry.finds_k or not (names or name == USUAL):
+            found[name] = mine
+        else:
+            found |= {f"k = {k}" if name == USUAL else f"{name} k = {k}": replace(mine, k=k) for k in ks}
+    return found
+
+
 def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     """Make one result of many, each candidate a node."""
     first, slots = results[0], max(result.centers.shape[2] for result in results)
     stacked = {
         field: np.concatenate([getattr(result, field) for result in results])
-        for field in ("x", "label", "k", "seen", "outlier", "overflow")
+        for field in ("x", "label", "k", "seen", "outlier", "overflow", "surprise")
     }
     for field in ("values", "codes", "standing", "score"):
         stacked[field] = {

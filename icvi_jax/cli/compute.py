@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
-from icvi_jax.cli.model import named
+from icvi_jax.cli.clusterers import described
 from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
@@ -18,7 +18,7 @@ from icvi_jax.tables.table import Fleet, Table
 
 PIECES = 64  # also how many times the centres are noted
 LEAST, MOST_CELLS = 64, 20_000_000
-FIELDS = ("label", "k", "seen", "outlier", "overflow")
+FIELDS = ("k", "seen", "outlier", "overflow", "surprise")
 
 
 def about(index: icvi.indices.Index) -> About:
@@ -46,7 +46,7 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
     state, parts, snapshots, centers = None, [], [], []
     for piece in with_bar(range(pieces), "validating"):
         block = padded[:, piece * size : (piece + 1) * size]
-        keep = ("values", "alarms", "centers", *FIELDS)
+        keep = ("values", "alarms", "centers", "cluster", *FIELDS)
         if isinstance(data, Table):
             done = icvi.run(pipe, block[0], state=state, keep=keep)
             readings = _lead(done.readings)
@@ -80,7 +80,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
     seen = joined(lambda part: part.seen)
     missing = [] if seen.all() else [f"{100 * (~seen).mean():.3g} % of the samples are missing or incomplete"]
     settings = (
-        ("clusterer", named(pipe.clusterer)),
+        ("clusterer", described(pipe.clusterer)),
         ("forgetting", f"{float(pipe.panel.forgetting):g}"),
         ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
     )
@@ -96,6 +96,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         codes={name: codes.astype(np.int8) for name, codes in alarms("code").items()},
         standing=alarms("standing"),
         score=alarms("score"),
+        label=joined(lambda part: part.cluster),
         snapshots=snapshots,
         centers=centers,
         truth=data.truth if single else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
+from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import at, tell_source
@@ -23,7 +23,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, output: Outp
     check_output(output)
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
-    fleet = fleet._replace(notes=(*fleet.notes, *about_scales(model, fleet.features, spreads)))
+    fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads)))
     pipe = pipeline_of(model, spreads=spreads)
     _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)
     result = compute(pipe, fleet)

@@ -10,23 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
+from icvi_jax.cli.clusterers import clusterer_of, entry_of
 from icvi_jax.cli.options import Model
-from icvi_jax.clusterers.oec import OnlineEllipsoidal
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.monitors.distress import Distress
+from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
 
+SEVERAL = "needs a clusterer with several prototypes a cluster, such as --clusterer merge-split"
 APART, WARMUP = 10, 200
 """Spreads that differ more are brought to one scale, which the first samples set."""
 
 
-def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
-    """The indices asked for, in that order."""
+def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.Index, ...]:
+    """The indices asked for, in that order; some need a clusterer that is `grouped`, several prototypes a cluster."""
     known = {entry.name: entry.index for entry in catalogue()}
     if not model.index:
         raise ValueError("--index: name at least one, or all")
-    plain = [entry.name for entry in catalogue() if not entry.grouped]  # the others need several prototypes a cluster
-    names = plain if "all" in model.index else list(dict.fromkeys(model.index))
+    fit = [entry.name for entry in catalogue() if grouped or not entry.grouped]
+    names = fit if "all" in model.index else list(dict.fromkeys(model.index))
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -34,6 +36,8 @@ def chosen_indices(model: Model) -> tuple[icvi.indices.Index, ...]:
             if "." in name or "/" in name:
                 hint = "the source goes before --index"
             raise ValueError(f"--index: there is no index {name!r}; {hint}")
+        if name not in fit:
+            raise ValueError(f"--index {name}: {SEVERAL}")
     return tuple(known[name]() for name in names)
 
 
@@ -43,41 +47,27 @@ def fading(index: icvi.indices.Index) -> icvi.indices.Index:
     return dataclasses.replace(index, dof="none") if adjustable else index  # type: ignore[type-var]
 
 
-def clusterer_of(model: Model, usual_k: int | None = None) -> icvi.SequentialKMeans | OnlineEllipsoidal:
-    """Sequential k-means if there is a k, else the ellipsoidal clusterer, which needs none."""
-    if model.clusterer == "oec":
-        if model.k is not None:
-            raise ValueError("-k: oec finds the number of clusters itself; its limit is --capacity")
-        return OnlineEllipsoidal(capacity=model.capacity)
-    k = model.k if model.k is not None else usual_k
-    if k is not None:
-        return icvi.SequentialKMeans(k=k)
-    if model.clusterer == "sk-means":
-        raise ValueError("--clusterer sk-means: say how many clusters with -k")
-    return OnlineEllipsoidal(capacity=model.capacity)
-
-
 def pipeline_of(
-    model: Model, usual_k: int | None = None, watch_all: bool = False, spreads: NDArray[np.float64] | None = None
+    model: Model, stream_k: int | None = None, watch_all: bool = False, spreads: NDArray[np.float64] | None = None
 ) -> icvi.Pipeline:
     """The whole pipeline; the first index raises alarms, or all of them do.
 
-    `spreads` (p,) of the columns say whether to standardize; where nobody knows them, in a live stream, it is done.
+    `stream_k` is that of a built-in stream, None for a file. `spreads` (p,) of the columns say whether to standardize;
+    where nobody knows them, in a live stream, it is done.
     """
-    for option, value in (("-k", model.k), ("--capacity", model.capacity)):
-        if value is not None and value < 1:
-            raise ValueError(f"{option} {value}: wants at least one cluster")
     if not 0 < model.forgetting <= 1:
         raise ValueError(f"--forgetting {model.forgetting:g}: wants a number above 0, at most 1")
-    clusterer = clusterer_of(model, usual_k)
-    indices = chosen_indices(model)
+    clusterer = clusterer_of(model, stream_k)
+    indices = chosen_indices(model, clusterer.grouped and not watch_all)
     if model.forgetting < 1:
         indices = tuple(map(fading, indices))
-    watched = indices if watch_all else indices[:1]
+    watched = [index.name for index in (indices if watch_all else indices[:1])]
+    if clusterer.finds_k and not watch_all:
+        watched.append(SURPRISE)  # one that learns a change at once keeps its indices quiet
     return icvi.Pipeline(
         clusterer=clusterer,
-        panel=icvi.Panel(indices=indices, forgetting=model.forgetting),
-        monitors={index.name: Distress() for index in watched},
+        panel=icvi.Panel(indices=indices, forgetting=model.forgetting, of="clusters" if clusterer.grouped else "slots"),
+        monitors={name: Distress() for name in watched},
         standardize=icvi.Standardize(warmup=WARMUP) if standardizes(model, spreads) else None,
     )
 
@@ -103,6 +93,15 @@ def apart(spreads: NDArray[np.float64]) -> float:
     return float(some.max() / some.min()) if some.size else 1.0
 
 
+def about_model(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
+    """What a person should know of how the options were understood, a sentence each."""
+    notes = about_scales(model, features, spreads)
+    if "all" in model.index and not (model.clusterer and entry_of(model.clusterer).clusterer.grouped):
+        left = ", ".join(entry.name for entry in catalogue() if entry.grouped)
+        notes.append(f"--index all leaves out {left}, which {SEVERAL}")
+    return notes
+
+
 def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
     """The sentence about spreads that differ, if there is anything to say."""
     times = apart(spreads)
@@ -114,10 +113,3 @@ def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.fl
     if standardizes(model, spreads):
         return [f"{which}, so columns are standardized (--no-standardize leaves them as they are)"]
     return [f"{which}, and so counts for more (--standardize makes columns count alike)"]
-
-
-def named(clusterer: icvi.SequentialKMeans | OnlineEllipsoidal) -> str:
-    """What to call a clusterer in a sentence."""
-    if isinstance(clusterer, icvi.SequentialKMeans):
-        return f"sequential k-means, k = {clusterer.k}"
-    return f"online ellipsoidal clustering, at most {clusterer.capacity} clusters"

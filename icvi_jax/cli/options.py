@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Group, Parameter
 
@@ -16,12 +16,16 @@ OUTPUT = Group("Output", sort_key=3)
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """What clusters the stream and what judges the clusters, but for k."""
+    """What judges the clusters, and how clusterers are set; which one is not said."""
 
-    clusterer: Literal["sk-means", "oec"] | None = None
-    """Sequential k-means, or online ellipsoidal clustering."""
-    capacity: int = 16
-    """Most clusters that `oec` may open."""
+    memory: float | None = None
+    """Samples of a cluster that its centre remembers; `inf` forgets nothing. 50 for sk-means on a file."""
+    slots: int | None = None
+    """Prototypes of `merge-split`, several to a cluster; 16 if not given."""
+    capacity: int | None = None
+    """Most clusters that `oec` may open; 16 if not given."""
+    set: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
+    """Further options of the clusterer, such as `gain=10 far=2.5`; `icvi clusterers` lists them."""
     index: tuple[str, ...] = ("xb", "db")
     """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises the alarms."""
     forgetting: float = 0.9
@@ -34,10 +38,12 @@ class Panel:
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class Model(Panel):
-    """The same with a k."""
+    """The same with a clusterer and its k."""
 
+    clusterer: Annotated[str | None, Parameter(metavar="NAME")] = None
+    """sk-means (the default), rebirth, fuzzy, merge-split, oec, …; `icvi clusterers` says what each is for."""
     k: Annotated[int | None, Parameter(name="-k")] = None
-    """Number of clusters, found by sequential k-means. Without it the ellipsoidal clusterer finds the number itself."""
+    """Number of clusters of sk-means and fuzzy (3 if not given), and most clusters of rebirth (10)."""
 
 
 @Parameter(name="*", group=DATA)

@@ -31,6 +31,8 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
     for name, values in result.values.items():
         columns[name] = values.reshape(-1)
     columns |= {"cluster": result.label.reshape(-1), "clusters": result.k.reshape(-1)}
+    if result.surprise is not None:
+        columns["surprise"] = result.surprise.reshape(-1)
     columns |= {"seen": result.seen.reshape(-1), "outlier": result.outlier.reshape(-1)}
     for name, codes in result.codes.items():
         columns[f"{name}_alarm"] = codes.reshape(-1)

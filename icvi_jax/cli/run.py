@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import about_scales, pipeline_of, spreads_of
+from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
@@ -13,10 +13,10 @@ from icvi_jax.cli.summary import summarize
 def run_command(source: str, seed: int, label: str, format: str, data: Data, model: Model, output: Output) -> int:
     """Read, compute, write, and say what happened."""
     check_output(output)
-    table, usual_k = table_of(source, seed, label, format, data)
+    table, stream_k = table_of(source, seed, label, format, data)
     spreads = spreads_of(table)
-    table = table._replace(notes=(*table.notes, *about_scales(model, table.features, spreads)))
-    pipe = pipeline_of(model, usual_k if model.clusterer is None else None, spreads=spreads)
+    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
+    pipe = pipeline_of(model, stream_k, spreads=spreads)
     check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
     result = compute(pipe, table)
     written = write_all(result, output)

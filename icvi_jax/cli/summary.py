@@ -31,7 +31,7 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
     for note in result.notes:
         say(f"  note: {note}")
     if result.overflow.any():
-        say("  note: more clusters were wanted than there is room for: raise --capacity")
+        say("  note: more clusters were wanted than there is room for: raise --capacity or --slots")
 
 
 def summarize(result: Result, written: list[Path]) -> None:

@@ -21,12 +21,14 @@ class Clusterer(ABC):
     crisp : whether memberships are always 0 or 1, so that the fuzzifier plays no part.
     grouped : whether a cluster may have several slots: then prototypes have names.
     size, finds_k, cost, forgets, avoid : what the catalogue says of it; see `icvi_jax.clusterers.catalogue`.
+    usual : the size that the command takes where none is given.
     """
 
     name: ClassVar[str]
     crisp: ClassVar[bool]
     grouped: ClassVar[bool] = False
     size: ClassVar[str] = "k"
+    usual: ClassVar[int] = 3
     finds_k: ClassVar[bool] = False
     cost: ClassVar[str] = "k p"
     forgets: ClassVar[str] = "nothing."

@@ -72,6 +72,7 @@ class MergeSplit(Clusterer):
     crisp: ClassVar = True
     grouped: ClassVar = True
     size: ClassVar = "slots"
+    usual: ClassVar = 16
     finds_k: ClassVar = True
     cost: ClassVar = "k² p: about five times k-means with as many slots"
     forgets: ClassVar = (

@@ -73,6 +73,7 @@ class OnlineEllipsoidal(Clusterer):
     name: ClassVar = "oec"
     crisp: ClassVar = False
     size: ClassVar = "capacity"
+    usual: ClassVar = 16
     finds_k: ClassVar = True
     cost: ClassVar = "k p²"
     forgets: ClassVar = "nothing; with memory=, each cluster all but so much weight of its members."

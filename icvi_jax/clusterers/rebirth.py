@@ -67,6 +67,7 @@ class RebirthKMeans(Clusterer):
     mass_memory: float = 500.0
     name: ClassVar = "rebirth"
     crisp: ClassVar = True
+    usual: ClassVar = 10
     finds_k: ClassVar = True
     forgets: ClassVar = (
         "each centre all but the last `memory` members; a cluster without a tenth of its share may be given up."

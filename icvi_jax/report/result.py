@@ -56,7 +56,7 @@ class Result(NamedTuple):
     about
         What each index means, by name.
     label
-        Cluster of each sample (N, T), −1 for none.
+        Persistent name of each sample's cluster (N, T), −1 for none.
     k
         Number of clusters (N, T).
     codes
@@ -79,6 +79,8 @@ class Result(NamedTuple):
         Pairs of a word and its value: which clusterer, which forgetting.
     notes
         What the reader of the file did, a sentence each.
+    surprise
+        Squared distance from the nearest centre before the sample (N, T), or None.
     marks
         Whether the truth is 0 or 1 and marks stretches.
     """
@@ -105,6 +107,7 @@ class Result(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     marks: bool = False
+    surprise: NDArray[np.float32] | None = None
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ def test_run_writes_three_files_and_says_what_happened(stream, tmp_path, capsys)
     out = tmp_path / "out"
     assert main(["run", str(stream), "-k", "2", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "150 samples from 2024-01-01 00:00 to 2024-01-07 05:00" in said and "sequential k-means, k = 2" in said
+    assert "150 samples from 2024-01-01 00:00 to 2024-01-07 05:00" in said and "sk-means, k = 2, memory = 50" in said
     assert sorted(path.name for path in out.iterdir()) == ["plot.png", "readings.csv", "report.html"]
     readings = read(out / "readings.csv")
     assert len(readings.x) == 150 and "xb" in readings.features and readings.time_name == "when"
@@ -69,9 +69,9 @@ def test_fleet_ranks_the_troubled_node_first(tmp_path, capsys):
 
 
 def test_catalogues(capsys):
-    assert main(["indices"]) == 0 and main(["datasets"]) == 0
+    assert main(["indices"]) == 0 and main(["datasets"]) == 0 and main(["clusterers"]) == 0
     said = capsys.readouterr().out
-    assert all(f"{name} " in said for name in ("xb", "db", "s1", "s2", "s3", "sensorscope"))
+    assert all(f"{name} " in said for name in ("xb", "db", "s1", "s2", "s3", "sensorscope", "merge-split"))
 
 
 def test_options_from_a_file_and_the_command_line_wins(stream, tmp_path, capsys):
@@ -97,9 +97,19 @@ def test_options_from_a_file_and_the_command_line_wins(stream, tmp_path, capsys)
         (["run", "--index", "xb", "file.csv"], "the source goes before --index"),
         (["run", "s4"], "built-in streams are s1, s2, s3"),
         (["run", "-k", "x"], "unable to convert"),
-        (["run", "-k", "0"], "-k 0: wants"),
+        (["run", "-k", "0"], "-k 0: needs at least one"),
         (["run", "--forgetting", "1.5"], "--forgetting 1.5"),
         (["run", "--clusterer", "oec", "-k", "3"], "--capacity"),
+        (["run", "--clusterer", "fuzzy", "--slots", "3"], "--slots: fuzzy takes -k"),
+        (["run", "--clusterer", "merge-splt"], "did you mean 'merge-split'?"),
+        (["run", "--clusterer", "fuzzy", "--memory", "9"], "there is no option 'memory'; it has k, forgetting"),
+        (["run", "--clusterer", "merge-split", "--set", "gian=2"], "did you mean 'gain'?"),
+        (["run", "--clusterer", "merge-split", "--set", "gain"], "expected gain=VALUE"),
+        (["run", "--clusterer", "merge-split", "--set", "gain=much"], "gain=much is no number"),
+        (["run", "--clusterer", "merge-split", "--slots", "99"], "at most 31"),
+        (["run", "--memory", "0.5"], "above 1"),
+        (["run", "--index", "conn"], "--index conn: needs a clusterer with several prototypes a cluster"),
+        (["compare", "--clusterer", "kmeans"], "did you mean 'sk-means'?"),
         (["run", "--readings", "a.xlsx"], ".parquet"),
         (["run", "--columns", "a"], "built-in stream"),
         (["fleet"], "SOURCE"),

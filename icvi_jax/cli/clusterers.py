@@ -1,0 +1,101 @@
+"""The clusterer that the options ask for, any of the catalogue, and `icvi clusterers`, which lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+
+from icvi_jax.cli.options import Model
+from icvi_jax.cli.terminal import say, tell_table
+from icvi_jax.clusterers import Clusterer
+from icvi_jax.clusterers.catalogue import Entry, catalogue
+
+USUAL = "sk-means"
+FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
+"""How the usual clusterer is set for real sensors, which repeat readings and move on; built-in streams are the paper's,
+and so is the clusterer there."""
+FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
+
+
+def entry_of(name: str) -> Entry:
+    """The clusterer of that name."""
+    known = {entry.name: entry for entry in catalogue()}
+    if name not in known:
+        raise ValueError(f"--clusterer: there is no {name!r}; {_meant(name, known) or 'icvi clusterers lists them'}")
+    return known[name]
+
+
+def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
+    """The clusterer that is asked for; `stream_k` is the number of clusters of a built-in stream, None for a file."""
+    entry = entry_of(model.clusterer or USUAL)
+    kind, owner = entry.clusterer, f"--clusterer {entry.name}"
+    chosen: dict[str, object] = {entry.size: kind.usual}
+    if stream_k is not None and not entry.finds_k:
+        chosen[entry.size] = stream_k
+    elif entry.name == USUAL:
+        chosen |= FOR_FILES
+    known = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
+    for size, value in (("k", model.k), ("capacity", model.capacity), ("slots", model.slots)):
+        if value is None:
+            continue
+        if size != entry.size:
+            found = "finds the number of clusters itself; its limit is" if entry.finds_k else "takes"
+            raise ValueError(f"{FLAGS[size]}: {entry.name} {found} {FLAGS.get(entry.size, entry.size)}")
+        if value < 1:
+            raise ValueError(f"{FLAGS[size]} {value}: needs at least one cluster")
+        chosen[size] = value
+    given = [text.partition("=") for text in model.set]
+    if model.memory is not None:
+        given.insert(0, ("memory", "=", str(model.memory)))
+    for name, sign, text in given:
+        if name not in known:
+            hint = _meant(name, known) or f"it has {', '.join(known)}"
+            raise ValueError(f"{owner}: there is no option {name!r}; {hint}")
+        if not sign:
+            raise ValueError(f"--set {name}: expected {name}=VALUE")
+        chosen[name] = _value(owner, name, text, known[name].default)
+    return kind(**chosen)
+
+
+def _value(owner: str, name: str, text: str, default: object) -> object:
+    """What a text means for a field with this default; one without a default is a whole number."""
+    if isinstance(default, str):
+        return text
+    try:
+        return float(text) if isinstance(default, float) else int(text)
+    except ValueError:
+        wanted = "a number" if isinstance(default, float) else "a whole number"
+        raise ValueError(f"{owner}: {name}={text} is no {wanted.partition(' ')[2]}; expected {wanted}") from None
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def described(clusterer: Clusterer) -> str:
+    """A clusterer in a line: its name, its size, and what is not as usual."""
+    entry = entry_of(clusterer.name)
+    parts = [entry.name, f"{entry.size} = {clusterer.slots}"]
+    for field in dataclasses.fields(clusterer):  # type: ignore[arg-type]  # every clusterer is a dataclass, its base none
+        value = getattr(clusterer, field.name)
+        if field.init and field.name != entry.size and value != field.default:
+            parts.append(f"{field.name} = {value:g}" if isinstance(value, float) else f"{field.name} = {value}")
+    return ", ".join(parts)
+
+
+def show_clusterers() -> int:
+    """Print the catalogue of clusterers."""
+    tell_table(
+        ("name", "clusters", "what it is for", "it forgets", "when not to use it"),
+        [
+            (entry.name, "found" if entry.finds_k else "given", entry.purpose, entry.forgets, entry.avoid)
+            for entry in catalogue()
+        ],
+    )
+    for entry in catalogue():
+        fields = [field.name for field in dataclasses.fields(entry.clusterer) if field.init]  # type: ignore[arg-type]
+        say(f"{entry.name}: cost a sample {entry.cost}; options {', '.join(fields)}")
+    say("Use them with --clusterer, such as: icvi run file.csv --clusterer merge-split --slots 20 --set gain=10")
+    return 0
