@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 
 from icvi_jax.text import one_line, say
 
@@ -15,6 +16,8 @@ USAGE_ERROR, INTERRUPTED = 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; whatever goes wrong is one line on standard error and exit code 2, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed by whoever started the command
+        sys.stdout = open(os.devnull, "w")
     try:
         from icvi_jax.cli.app import start
 
@@ -24,8 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; leave nothing for Python to flush and complain about at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has gone.
+        _let_go_of_output()
         return 0
     except ImportError as error:
         return _say(f"needs the package {error.name!r}: pip install 'icvi-jax[{_extra(error.name)}]'")
@@ -34,8 +37,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - a person at a terminal has no use for a traceback
         if os.environ.get("ICVI_TRACEBACK"):
             raise
-        known = isinstance(error, (ValueError, OSError))
+        if isinstance(error, OSError):
+            _let_go_of_output()  # what could not be written cannot be at the end either
+            return _say(_about_file(error))
+        known = isinstance(error, ValueError)
         return _say(str(error) if known else f"{type(error).__name__}: {error} (ICVI_TRACEBACK=1 shows where)")
+
+
+def _let_go_of_output() -> None:
+    """Leave nothing for Python to flush and complain about at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _about_file(error: OSError) -> str:
+    """What went wrong with which file; without one it is the output."""
+    if error.strerror is None:
+        return str(error)
+    return f"{os.fsdecode(error.filename) if error.filename else 'standard output'}: {error.strerror}"
 
 
 def _extra(module: str | None) -> str:

@@ -20,7 +20,13 @@ def console() -> Console:
     """A console that changes nothing in what it is given."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
+    class Plain(Console):
+        """A console that tells when nobody reads it; rich's own ends the process."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Plain(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def say(text: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from . import arrays, sheet
 from .pick import from_epoch, sift, table
@@ -64,18 +65,21 @@ def open_sheet(path: Path, shown: str, what: str) -> sheet.Sheet:
 def located(source: str | Path) -> Iterator[tuple[Path, str]]:
     """Give the file and what to call it; standard input is spooled, since its kind and its types take two looks."""
     if str(source) == "-":
-        with TemporaryDirectory(prefix="icvi-") as folder:
-            spool = Path(folder) / "stdin"
-            with spool.open("wb") as file:
-                copyfileobj(sys.stdin.buffer, file)
+        if sys.stdin is None:
+            raise TableError("standard input", "it is closed")
+        with _spooled(sys.stdin.buffer) as spool:
             yield spool, "standard input"
         return
     path = Path(source)
+    if _is_pipe(path):
+        with path.open("rb") as pipe, _spooled(pipe) as spool:
+            yield spool, path.name
+        return
     try:
         if path.is_dir():
             raise TableError(str(source), "a folder, where one file is wanted (see: icvi fleet)")
         if not path.is_file():
-            raise TableError(str(source), "there is no such file")
+            raise TableError(str(source), "no file that can be read" if path.exists() else "there is no such file")
         path.open("rb").close()
     except (OSError, ValueError) as error:
         if isinstance(error, TableError):
@@ -83,6 +87,24 @@ def located(source: str | Path) -> Iterator[tuple[Path, str]]:
         reason = error.strerror if isinstance(error, OSError) else error
         raise TableError(str(source), f"cannot be opened ({reason})") from None
     yield path, path.name
+
+
+def _is_pipe(path: Path) -> bool:
+    """Whether this is the end of a pipe, as in ``icvi run <(zcat file.gz)``."""
+    try:
+        return path.is_fifo()
+    except OSError:  # a name that is too long
+        return False
+
+
+@contextmanager
+def _spooled(pipe: BinaryIO) -> Iterator[Path]:
+    """All that comes out of a pipe, in a file for as long as the block runs."""
+    with TemporaryDirectory(prefix="icvi-") as folder:
+        spool = Path(folder) / "pipe"
+        with spool.open("wb") as file:
+            copyfileobj(pipe, file)
+        yield spool
 
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EIO, ENOSPC
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -19,9 +20,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`, and rename it when the block ends well; leave nothing when it does not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        draft = Path(file.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            draft = Path(file.name)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         yield draft
         # Temporary files are private; what a person asked for has the rights their other files have.
@@ -29,6 +33,8 @@ def whole(path: Path) -> Iterator[Path]:
         os.umask(umask)
         draft.chmod(0o666 & ~umask)
         draft.replace(path)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         draft.unlink(missing_ok=True)
 
@@ -67,6 +73,8 @@ def write_table(
         For columns of whole numbers that stand for text: the text of each number. Two million rows then cost two
         million small integers and not as many Python strings.
     """
+    import duckdb
+
     suffix = check_extension(path)
     parquet = suffix == ".parquet"
     show = (lambda cell: cell) if parquet else as_text
@@ -90,4 +98,8 @@ def write_table(
         "FORMAT parquet" if parquet else f"FORMAT csv, HEADER true, DELIMITER '{chr(9) if suffix == '.tsv' else ','}'"
     )
     with whole(path) as draft:
-        connection.execute(f"COPY ({query}) TO '{str(draft).replace(chr(39), chr(39) * 2)}' ({form})")
+        try:
+            connection.execute(f"COPY ({query}) TO '{str(draft).replace(chr(39), chr(39) * 2)}' ({form})")
+        except duckdb.IOException as error:
+            full = "no space" in str(error).lower()
+            raise OSError(ENOSPC if full else EIO, os.strerror(ENOSPC if full else EIO)) from None
