@@ -11,12 +11,16 @@ from collections.abc import Callable
 from typing import Any, Protocol, SupportsFloat, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 DType: TypeAlias = Any
 """A data type. Each library has its own kind; None stands for the library's default."""
 
 State: TypeAlias = Any
 """The state of a part, a named tuple of arrays: each part has a type of its own, and names it in its signatures."""
+
+Stored: TypeAlias = Any
+"""What was read from JSON: nested dictionaries, lists, texts and numbers, checked where they are used."""
 
 Operand: TypeAlias = Any
 """The other side of an operator: an array of the same library, or a number."""
@@ -35,6 +39,13 @@ class Array(Protocol):
     def T(self) -> Array: ...
     @property
     def device(self) -> Any: ...  # a device of the library
+    def sum(self, *args: Any, **kwargs: Any) -> Array: ...  # methods are for users; kernels call functions
+    def mean(self, *args: Any, **kwargs: Any) -> Array: ...
+    def min(self, *args: Any, **kwargs: Any) -> Array: ...
+    def max(self, *args: Any, **kwargs: Any) -> Array: ...
+    def any(self, *args: Any, **kwargs: Any) -> Array: ...
+    def all(self, *args: Any, **kwargs: Any) -> Array: ...
+    def reshape(self, *args: Any, **kwargs: Any) -> Array: ...
     def __getitem__(self, key: Any, /) -> Array: ...
     def __array__(self) -> np.ndarray[Any, Any]: ...
     def __len__(self) -> int: ...
@@ -68,6 +79,10 @@ class Array(Protocol):
     def __ge__(self, other: Operand, /) -> Array: ...
     def __eq__(self, other: Operand, /) -> Array: ...  # type: ignore[override]  # element by element, unlike object's
     def __ne__(self, other: Operand, /) -> Array: ...  # type: ignore[override]
+
+
+ArrayLike: TypeAlias = Array | npt.ArrayLike
+"""What becomes an array: arrays, tables, nested lists of numbers."""
 
 
 class Limits(Protocol):

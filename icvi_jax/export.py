@@ -86,6 +86,6 @@ def export(
     shape = (features, *lanes)
     length = jax.export.symbolic_shape("T")[0] if samples is None else samples
     dtype = jnp.result_type(float)
-    x, X = (jax.ShapeDtypeStruct(s, dtype) for s in (shape, (length, *shape)))  # type: ignore[no-untyped-call]
+    x, X = (jax.ShapeDtypeStruct(s, dtype) for s in (shape, (length, *shape)))
     lower = [jax.export.export(jax.jit(f), platforms=platforms) for f in (step, scan)]
     return Export(lower[0](numbers, start, x), lower[1](numbers, start, X), numbers, start)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
+from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import advance, namespace
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.named import Named
@@ -46,10 +47,10 @@ class PipelineState(NamedTuple):
     @property
     def panel(self) -> PanelState:
         """The part that `icvi_jax.explain` and the panel's own functions take."""
-        if self.clusterer is None:
+        mine = self.clusterer
+        if mine is None:
             raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")
-        names = getattr(self.clusterer, "names", None)
-        prototypes = Prototypes(self.clusterer.centers, self.clusterer.active, names)
+        prototypes = Prototypes(mine.centers, mine.active, getattr(mine, "names", None))
         return PanelState(self.anchor, self.missing, prototypes, self.statistics)
 
 
@@ -84,15 +85,13 @@ class Pipeline:
     def __post_init__(self) -> None:
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel judges a clusterer; give one, or panel=None too")
-        indices = () if self.panel is None else self.panel.indices
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
-            asks = [f"the index {index.name!r}" for index in indices if index.grouped] or ['Panel(of="clusters")']
+            asks = [f"the index {index.name!r}" for index in self.indices if index.grouped] or ['Panel(of="clusters")']
             kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes a cluster"
             raise ValueError(f"Pipeline(clusterer={kind}): {asks[0]} needs {needed}, such as MergeSplit")
-        known = [index.name for index in indices] + ([] if self.clusterer is None else [SURPRISE])
+        known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
-            given = type(self.monitors).__name__
-            raise ValueError(f"Pipeline(monitors=…): expected a dictionary such as {{'xb': Distress()}}, got a {given}")
+            raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
         monitors = Named({name: _named(monitor, name) for name, monitor in self.monitors.items()})
         if self.clusterer is None and not monitors:
             raise ValueError("Pipeline(clusterer=None): nothing would happen; give a clusterer, or monitors of samples")
@@ -104,9 +103,14 @@ class Pipeline:
                         f"Pipeline(monitors=…): {monitor.name!r} watches the index {name!r}, and there is {choice}"
                     )
         settle(self, monitors=monitors)
-        for index in indices:
+        for index in self.indices:
             for message in index.cautions(1.0 if self.panel is None else self.panel.forgetting, self.slots):
                 warnings.warn(message, stacklevel=3)
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """The indices of the panel; none without one."""
+        return () if self.panel is None else self.panel.indices
 
     @property
     def slots(self) -> int:
@@ -213,11 +217,9 @@ class Pipeline:
         seen: Array,
     ) -> tuple[dict[str, State], dict[str, Alarm]]:
         """The states and alarms of all monitors after one sample."""
-        indices = () if self.panel is None else self.panel.indices
-        heard = {index.name: Heard(values[index.name], index.goal, index.positive, seen) for index in indices}
+        heard = {index.name: Heard(values[index.name], index.goal, index.positive, seen) for index in self.indices}
         heard[SURPRISE] = Heard(shown.surprise, "min", True, seen)
-        new: dict[str, State] = {}
-        alarms: dict[str, Alarm] = {}
+        new, alarms = dict[str, State](), dict[str, Alarm]()
         for name, monitor in self.monitors.items():
             mine = {index: heard[index] for index in monitor.watched}
             if monitor.needs_company:

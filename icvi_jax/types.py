@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.array_api import Array, DType, Namespace, State
+from icvi_jax.array_api import Array, ArrayLike, DType, Namespace, State
 
-__all__ = ["Alarm", "Array", "DType", "Event", "Merge", "Namespace", "Prototypes", "Reading", "Shown", "State"]
+__all__ = [
+    "Alarm",
+    "Array",
+    "ArrayLike",
+    "DType",
+    "Event",
+    "Merge",
+    "Namespace",
+    "Prototypes",
+    "Reading",
+    "Shown",
+    "State",
+]
 
 
 class Prototypes(NamedTuple):

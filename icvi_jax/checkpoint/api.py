@@ -8,17 +8,20 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import container, shards
 from icvi_jax.checkpoint.migrations import SCHEMA, migrated
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
+
+F = TypeVar("F")
 
 NUMBERED = re.compile(r"(\d{12})\.icvi")
 
@@ -47,13 +50,13 @@ class Checkpoint(NamedTuple):
     state: PipelineState
     position: int | np.ndarray | None
     names: tuple[str, ...] | None
-    extra: dict | None
+    extra: dict[str, Stored] | None
     room: int | None
     path: Path
 
 
 def save(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     pipe: Pipeline,
     state: PipelineState,
     position: int | Array | None = None,
@@ -117,12 +120,12 @@ def save(
     return _place(path, content, keep)
 
 
-def load(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
+def load(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
     """The state in a checkpoint: `load_checkpoint` without the rest."""
     return load_checkpoint(path, pipe, xp).state
 
 
-def load_checkpoint(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp) -> Checkpoint:
+def load_checkpoint(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace = jnp) -> Checkpoint:
     """Read a checkpoint of the same configuration.
 
     Every number in the configuration counts: with another forgetting factor the state would mean something else.
@@ -151,7 +154,7 @@ def load_checkpoint(path: str | os.PathLike, pipe: Pipeline, xp: Namespace = jnp
     return newest(path, numbered(path), lambda file: _load_file(file, pipe, xp))
 
 
-def newest(path: Path, files: Mapping[int, object], read: Callable[[object], Checkpoint]) -> Checkpoint:
+def newest(path: Path, files: Mapping[int, F], read: Callable[[F], Checkpoint]) -> Checkpoint:
     """What `read` makes of the file with the highest number that is not damaged."""
     refused = []
     for number in sorted(files, reverse=True):
@@ -172,7 +175,7 @@ def numbered(path: Path) -> dict[int, Path]:
     return {int(match[1]): file for match, file in found.items() if match}
 
 
-def _place(path, content, keep):
+def _place(path: Path, content: memoryview, keep: int) -> Path:
     """Write a file, or the next one of a folder, and only then remove what is too old."""
     if path.suffix and not path.is_dir():
         container.write(path, content)
@@ -186,7 +189,7 @@ def _place(path, content, keep):
     return file
 
 
-def _load_file(path, pipe, xp):
+def _load_file(path: Path, pipe: Pipeline, xp: Namespace) -> Checkpoint:
     try:
         header, arrays = container.decode(path.read_bytes())
         return _understood(path, header, arrays, pipe, xp)
@@ -198,7 +201,9 @@ def _load_file(path, pipe, xp):
         raise DamagedCheckpoint(f"{path}: its header makes no sense: {problem!r}") from None
 
 
-def _understood(path, header, arrays, pipe, xp):
+def _understood(
+    path: Path, header: dict[str, Stored], arrays: dict[str, np.ndarray], pipe: Pipeline, xp: Namespace
+) -> Checkpoint:
     schema = header["schema"]
     if schema not in range(1, SCHEMA + 1):
         age = "a newer" if schema > SCHEMA else "an unknown"
@@ -216,7 +221,7 @@ def _understood(path, header, arrays, pipe, xp):
     problem = misfit(pipe, fields)
     if problem or told != (anchor.dtype.name, list(anchor.shape)) or not named:
         raise CheckpointError(f"{path}: {problem or 'its header is of another state'}")
-    if xp is not np and anchor.dtype == np.float64 and not jax.config.jax_enable_x64:
+    if xp is not np and anchor.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
         wanted = "load it with xp=numpy, or jax.config.update('jax_enable_x64', True)"
         raise CheckpointError(f"{path}: holds float64, and JAX would round it to float32: {wanted}")
     state = jax.tree.unflatten(jax.tree.structure(template(pipe, anchor)), [xp.asarray(a) for a in fields.values()])

@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from icvi_jax.array_api import Stored
+
 MARK = b"icvi_jax checkpoint sha256 "
 TAIL = len(MARK) + 64
 HEADER = "header.json"
@@ -29,7 +31,7 @@ class Damaged(ValueError):
     """A file that is not, or no longer, what was written."""
 
 
-def encode(header: dict, arrays: dict[str, np.ndarray]) -> memoryview:
+def encode(header: dict[str, Stored], arrays: dict[str, np.ndarray]) -> memoryview:
     """Header and arrays as the bytes of a file; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in arrays.items()}
     listed = {name: [a.dtype.str, list(a.shape), _digest(a)] for name, a in arrays.items()}
@@ -45,7 +47,7 @@ def encode(header: dict, arrays: dict[str, np.ndarray]) -> memoryview:
     return content
 
 
-def decode(content: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
     """Header and arrays of a file, or `Damaged` with the reason."""
     if len(content) < TAIL or content[-TAIL:-64] != MARK:
         whole = content[:2] == b"PK"
@@ -74,7 +76,7 @@ def write(path: Path, content: bytes | memoryview) -> None:
     _sync(path.parent)
 
 
-def _sync(folder):
+def _sync(folder: Path) -> None:
     """Make a rename last: it is in the folder, not in the file."""
     if os.name == "nt":  # folders cannot be opened there
         return
@@ -85,11 +87,11 @@ def _sync(folder):
         os.close(handle)
 
 
-def _digest(a):
-    return hashlib.sha256(np.ascontiguousarray(a).reshape(-1).view(np.uint8)).hexdigest()
+def _digest(a: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(a).reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def _array(archive, name, listed):
+def _array(archive: zipfile.ZipFile, name: str, listed: Stored) -> np.ndarray:
     with archive.open(name + ".npy") as entry:
         a = np.lib.format.read_array(entry, allow_pickle=False)
     if [a.dtype.str, list(a.shape), _digest(a)] != listed:

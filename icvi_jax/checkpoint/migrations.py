@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
+from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline
 
 SCHEMA = 2
@@ -60,11 +61,13 @@ def _completed(saved: Plain, part: object) -> Plain:
             elif field.init and _is_default(field, value):
                 out[field.name] = describe(value)
         return {name: out.get(name, saved.get(name)) for name in [*saved, *(n for n in out if n not in saved)]}
+    if isinstance(part, Named):
+        part = tuple(part.values())
     if isinstance(part, (tuple, list)) and isinstance(saved, list) and len(saved) == len(part):
         return [_completed(a, b) for a, b in zip(saved, part)]
     return saved
 
 
-def _is_default(field: dataclasses.Field, value: object) -> bool:
+def _is_default(field: dataclasses.Field[object], value: object) -> bool:
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     return default is not dataclasses.MISSING and describe(default) == describe(value)

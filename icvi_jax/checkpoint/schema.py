@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline, PipelineState
 
-Plain = dict | list | str | float | int | bool | None
+Plain: TypeAlias = "Mapping[str, Plain] | list[Plain] | str | float | int | bool | None"
 """What JSON can hold."""
 
 
@@ -30,13 +31,14 @@ def describe(part: object) -> Plain:
     if isinstance(part, Mapping):
         return {str(key): describe(value) for key, value in part.items()}
     if callable(part):
-        return f"{part.__module__}.{part.__qualname__}"
-    return np.asarray(part).tolist()
+        return f"{part.__module__}.{part.__qualname__}"  # type: ignore[attr-defined]  # functions and classes have one
+    plain: Plain = np.asarray(part).tolist()
+    return plain
 
 
 def difference(saved: Plain, wanted: Plain, field: str = "") -> str | None:
     """The first difference between two configurations, in words, or None."""
-    if isinstance(saved, dict) and isinstance(wanted, dict):
+    if isinstance(saved, Mapping) and isinstance(wanted, Mapping):
         for name in [*saved, *(name for name in wanted if name not in saved)]:
             inner = f"{field}.{name}" if field and name != "is" else field if name == "is" else name
             if name not in saved or name not in wanted:
@@ -55,7 +57,7 @@ def difference(saved: Plain, wanted: Plain, field: str = "") -> str | None:
     return None if a == b or _same_number(saved, wanted) else f"{field} is {a} in the checkpoint, {b} in the pipeline"
 
 
-def _same_number(a, b):
+def _same_number(a: Plain, b: Plain) -> bool:
     numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b))
     return numbers and a == b
 

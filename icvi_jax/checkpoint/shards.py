@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 from icvi_jax.types import Namespace
 
+if TYPE_CHECKING:
+    from icvi_jax.checkpoint.api import Checkpoint
+
 FOLDER = re.compile(r"process-(\d+)-of-(\d+)")
+
+
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -35,7 +41,7 @@ def folders(path: Path) -> dict[int, Path]:
     return {int(match[1]): item for match, item in found.items() if match}
 
 
-def own(state: object) -> tuple[object, Part | None]:
+def own(state: T) -> tuple[T, Part | None]:
     """What this process holds of a state, and which part that is: None where it is the whole."""
     leaves = jax.tree.leaves(state)
     if all(not isinstance(a, jax.Array) or a.is_fully_addressable for a in leaves):
@@ -50,40 +56,40 @@ def own(state: object) -> tuple[object, Part | None]:
 def complete(path: Path, error: type[Exception]) -> dict[int, Path]:
     """The parts below `path` by process, or `error` where one is missing."""
     found = folders(path)
-    counts = {int(FOLDER.fullmatch(item.name)[2]) for item in found.values()}
+    counts = {int(match[2]) for item in found.values() if (match := FOLDER.fullmatch(item.name))}
     if len(counts) != 1 or sorted(found) != list(range(max(counts))):
         have = ", ".join(sorted(item.name for item in path.iterdir() if FOLDER.fullmatch(item.name)))
         raise error(f"{path}: needs the parts of all processes of one run, has {have}")
     return found
 
 
-def joined(path: Path, pieces: list, xp: Namespace):
+def joined(path: Path, pieces: list[Checkpoint], xp: Namespace) -> Checkpoint:
     """Checkpoints of parts as one, in order of processes."""
     states = [piece.state for piece in pieces]
     state = jax.tree.map(lambda *leaves: xp.asarray(np.concatenate(leaves, axis=-1)), *states)
     first = pieces[0]
-    named = all(piece.names is not None for piece in pieces)
-    placed = all(np.ndim(piece.position) == 1 for piece in pieces)
+    names = [piece.names for piece in pieces if piece.names is not None]
+    placed = all(piece.position is not None and np.ndim(piece.position) == 1 for piece in pieces)
     return first._replace(
         state=state,
-        names=tuple(name for piece in pieces for name in piece.names) if named else None,
-        position=np.concatenate([piece.position for piece in pieces]) if placed else first.position,
+        names=tuple(name for some in names for name in some) if len(names) == len(pieces) else None,
+        position=np.concatenate([np.asarray(piece.position) for piece in pieces]) if placed else first.position,
         room=None,
         path=path,
     )
 
 
-def _shards(a):
+def _shards(a: jax.Array) -> list[tuple[int, jax.Array]]:
     """The pieces of `a` in this process, each once, in order of streams."""
     pieces = {(piece.index[-1].start or 0): piece.data for piece in a.addressable_shards}
     return sorted(pieces.items())
 
 
-def _bounds(a):
+def _bounds(a: jax.Array) -> tuple[int, int, int]:
     pieces = _shards(a)
     last, data = pieces[-1]
     return pieces[0][0], last + data.shape[-1], a.shape[-1]
 
 
-def _local(a):
+def _local(a: jax.Array) -> np.ndarray:
     return np.concatenate([np.asarray(data) for _, data in _shards(a)], axis=-1)

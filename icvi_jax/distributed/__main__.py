@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     return status
 
 
-def _one(given):
+def _one(given: argparse.Namespace) -> int:
     """Run the program in this process, as the launcher's environment says."""
     os.environ.update(
         ICVI_PROCESSES=str(given.processes), ICVI_PROCESS=str(given.id), ICVI_TIMEOUT=str(given.timeout),
@@ -76,7 +76,7 @@ def _one(given):
     os._exit(status)
 
 
-def _all(given):
+def _all(given: argparse.Namespace) -> int:
     """Start every process here; when one fails, let the others find out, then end them."""
     given.coordinator = f"127.0.0.1:{_free_port()}"
     command = [sys.executable, "-m", "icvi_jax.distributed", "--processes", str(given.processes)]
@@ -87,7 +87,7 @@ def _all(given):
     ]
     told: set[int] = set()
 
-    def tell():
+    def tell() -> None:
         """Say of each process that failed what became of it; who died first may be seen last."""
         for i, child in enumerate(children):
             if child.poll() and i not in told:
@@ -114,17 +114,17 @@ def _all(given):
     return 0 if not failed else next((status for status in failed if status > 0), 1)
 
 
-def _fate(status):
+def _fate(status: int) -> str:
     return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
-def _free_port():
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
-def _say(line):
+def _say(line: str) -> None:
     print(f"icvi_jax.distributed: {line}", file=sys.stderr, flush=True)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-from icvi_jax.types import Array
 
 NAME_BYTES = 128
 """Longer names are cut in summaries."""
 
 
-def everywhere(numbers: Array) -> np.ndarray:
+def everywhere(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     """Numbers (n,) of this process as (processes, n) of all; all processes must call it."""
     return np.asarray(multihost_utils.process_allgather(np.asarray(numbers), tiled=False)).reshape(-1, len(numbers))
 
@@ -31,7 +31,8 @@ def mesh() -> Mesh:
 def spread_out(local: np.ndarray) -> Array:
     """Arrays (…, n) of equal n in all processes as one (…, n · processes), sharded over streams."""
     sharding = NamedSharding(mesh(), PartitionSpec(*[None] * (local.ndim - 1), "streams"))
-    return jax.make_array_from_process_local_data(sharding, local)
+    spread: Array = jax.make_array_from_process_local_data(sharding, local)
+    return spread
 
 
 def padded(a: np.ndarray, length: int, fill: float) -> np.ndarray:
@@ -40,7 +41,7 @@ def padded(a: np.ndarray, length: int, fill: float) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames=("worst", "mesh"))
-def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh):
+def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh) -> tuple[Array, ...]:
     """Reduce over all streams.
 
     Parameters
@@ -51,7 +52,7 @@ def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh):
     """
     split, whole = PartitionSpec(None, "streams"), PartitionSpec()
 
-    def body(values, scores, counts):
+    def body(values: Array, scores: Array, counts: Array) -> tuple[Array, ...]:
         fine = jnp.isfinite(values)
         n = jax.lax.psum(jnp.sum(fine, axis=1), "streams")
         mean = jax.lax.psum(jnp.sum(jnp.where(fine, values, 0), axis=1), "streams") / jnp.maximum(n, 1)

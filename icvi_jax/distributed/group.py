@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from icvi_jax import checkpoint
+from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import shards
 from icvi_jax.distributed import collectives
 from icvi_jax.distributed.meet import meet
@@ -86,7 +87,7 @@ class Group(NamedTuple):
 
     def live(
         self,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str],
         pipe: Pipeline,
         features: int,
         names: Sequence[str],
@@ -125,18 +126,21 @@ class Group(NamedTuple):
         live.add([name for name in names if name not in set(live.names)])
         return live
 
-    def save(self, live: Live, path: str | os.PathLike, extra: dict | None = None, keep: int = 3) -> Path:
+    def save(
+        self, live: Live, path: str | os.PathLike[str], extra: dict[str, Stored] | None = None, keep: int = 3
+    ) -> Path:
         """Together: each process saves its nodes below `path`; nobody goes on before all have."""
         file = live.save(self._own(path), extra, max(keep, 2))  # two: the others may still be one behind
         self.together(lambda: collectives.everywhere([0]))
         if self.process == 0:
             for old in self._elsewhere(path):  # of another number of processes, and no longer the newest
                 old.rename(old.with_name(f"was-{old.name}"))
-        return file
+        return Path(file)
 
-    def load_state(self, path: str | os.PathLike, pipe: Pipeline) -> PipelineState:
+    def load_state(self, path: str | os.PathLike[str], pipe: Pipeline) -> PipelineState:
         """A state that `icvi_jax.save` wrote in parts, one a process, sharded over the mesh of all devices again."""
-        return jax.tree.map(collectives.spread_out, checkpoint.load(self._own(path), pipe, xp=np))
+        state: PipelineState = jax.tree.map(collectives.spread_out, checkpoint.load(self._own(path), pipe, xp=np))
+        return state
 
     def summary(self, live: Live, reading: Reading, worst: int = 10) -> Summary:
         """Together: reduce the readings of all processes to one summary, the same everywhere."""
@@ -144,31 +148,32 @@ class Group(NamedTuple):
 
     def together(self, work: Callable[[], T]) -> T:
         """Do something collective, or `PeerLost` when another process fails or does not answer in time."""
-        done: list[tuple[T | None, Exception | None]] = []
+        done: list[T] = []
+        failed: list[Exception] = []
 
-        def attempt():
+        def attempt() -> None:
             try:
-                done.append((work(), None))
+                done.append(work())
             except Exception as problem:  # handed to the thread that waits
-                done.append((None, problem))
+                failed.append(problem)
 
         # In a thread, since a collective whose partner hangs cannot be interrupted.
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
         thread.join(self.timeout)
-        if not done:
+        if done:
+            return done[0]
+        if not failed:
             raise PeerLost(f"process {self.process}: no answer from the others within {self.timeout:g} seconds")
-        result, problem = done[0]
-        if problem is None:
-            return result
+        (problem,) = failed
         if isinstance(problem, jax.errors.JaxRuntimeError) or "Gloo" in str(problem):
             raise PeerLost(f"process {self.process}: another process is gone: {str(problem).splitlines()[0]}")
         raise problem
 
-    def _own(self, path):
+    def _own(self, path: str | os.PathLike[str]) -> Path:
         return Path(path) / shards.folder(self.process, self.processes)
 
-    def _elsewhere(self, path):
+    def _elsewhere(self, path: str | os.PathLike[str]) -> list[Path]:
         """Parts that another number of processes saved."""
         if not Path(path).is_dir():
             return []
@@ -176,7 +181,7 @@ class Group(NamedTuple):
         return [item for item in Path(path).iterdir() if shards.FOLDER.fullmatch(item.name) and item.name not in mine]
 
 
-def _loads(folder, number, pipe):
+def _loads(folder: Path, number: int, pipe: Pipeline) -> bool:
     try:
         checkpoint.load(checkpoint.numbered(folder)[number], pipe, xp=np)
     except checkpoint.DamagedCheckpoint:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from icvi_jax.distributed import collectives
 from icvi_jax.drive.live import Live
-from icvi_jax.types import Reading
+from icvi_jax.types import Array, Reading
 
 
 class Spread(NamedTuple):
@@ -48,10 +49,10 @@ def summarize(live: Live, reading: Reading, worst: int) -> Summary:
     lanes = len(collectives.mesh().local_devices)
     length = int(collectives.everywhere([n]).max())
     length = -(-max(length, 1) // lanes) * lanes
-    goals = {index.name: index.goal for index in live.pipe.panel.indices}
+    goals = {index.name: index.goal for index in live.pipe.indices}
     signs = [1 if goals[name] == "min" else -1 for name in reading.values]
     codes = [(name, code) for name in reading.alarms for code in (1, 2, 3)]
-    counts = [np.ones(n, np.int32), reading.seen]
+    counts: list[Array] = [np.ones(n, np.int32), reading.seen]
     counts += [reading.alarms[name].code == code for name, code in codes]
     counts += [alarm.standing for alarm in reading.alarms.values()]
     values = collectives.padded(_whole(reading.values.values()), length, np.nan)
@@ -70,12 +71,12 @@ def summarize(live: Live, reading: Reading, worst: int) -> Summary:
         pairs = [next(rows) for _ in range(top.shape[1])]
         found[name] = [(node, float(score) * signs[i]) for node, score in pairs if node and score != -np.inf]
         spreads[name] = Spread(int(nodes[i]), *(float(a[i]) for a in (mean, deviation, least, most)))
-    alarms: dict[str, dict] = {name: {} for name in reading.alarms}
+    alarms: dict[str, dict[int, int]] = {name: {} for name in reading.alarms}
     for (name, code), total in zip(codes, sums[2:]):
         alarms[name][code] = int(total)
     standing = dict(zip(reading.alarms, (int(total) for total in sums[2 + len(codes) :])))
     return Summary(int(sums[0]), int(sums[1]), spreads, found, alarms, standing)
 
 
-def _whole(rows):
+def _whole(rows: Iterable[Array]) -> np.ndarray:
     return np.stack([np.asarray(row) for row in rows])

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Array, Reading
+from icvi_jax.types import Array, ArrayLike, Reading
 
 FIELDS = Reading._fields
 BACKENDS = ("jax", "numpy", "torch")
@@ -116,7 +116,7 @@ def fits(
         raise ValueError(f"{caller}: {name} needs {least} samples to start, the stream has {T}; {hint}")
 
 
-def gaps(caller: str, elapsed: Array | None, *shapes: tuple[int, ...]) -> Array | None:
+def gaps(caller: str, elapsed: ArrayLike | None, *shapes: tuple[int, ...]) -> Array | None:
     """The times since the previous sample as an array of one of the shapes, finite and not negative, or an error."""
     if elapsed is None:
         return None

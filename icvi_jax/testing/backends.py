@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import numpy as np
 
 from icvi_jax.drive.steps import scan_steps
-from icvi_jax.types import Array, Namespace
+from icvi_jax.types import Array, DType, Namespace, State
+
+
+class Steps(Protocol):
+    """Anything with a step: a clusterer, a panel, a monitor, a pipeline."""
+
+    @property
+    def step(self) -> State: ...
 
 
 class Backend(NamedTuple):
@@ -28,11 +35,11 @@ class Backend(NamedTuple):
 
     name: str
     xp: Namespace
-    dtype: object
+    dtype: DType
     tolerance: float
     frozen: bool = False
 
-    def array(self, a: Array, dtype: object = None) -> Array:
+    def array(self, a: Array, dtype: DType = None) -> Array:
         """`a` as an array of this library; floats take its float type."""
         a = np.asarray(a)
         if dtype is None and np.issubdtype(a.dtype, np.floating):
@@ -43,7 +50,7 @@ class Backend(NamedTuple):
             return a if dtype is None or a.dtype == dtype else self.array(a.astype(dtype))
         return self.xp.asarray(a) if dtype is None else self.xp.asarray(a, dtype=dtype)
 
-    def precision(self) -> contextlib.AbstractContextManager:
+    def precision(self) -> contextlib.AbstractContextManager[object]:
         """Double precision in JAX where this backend needs it."""
         return jax.enable_x64(self.name == "jax64") if self.name.startswith("jax") else contextlib.nullcontext()
 
@@ -68,7 +75,9 @@ def backend(name: str) -> Backend:
     raise ValueError(f"backend({name!r}): choose one of {', '.join(BACKENDS)}")
 
 
-def steps(part, state, inputs: tuple, b: Backend, rest: tuple = ()):
+def steps(
+    part: Steps, state: State, inputs: tuple[Array, ...], b: Backend, rest: tuple[object, ...] = ()
+) -> tuple[State, State]:
     """Step a part along the first axis of all `inputs`; the final state and the outputs, stacked as NumPy arrays."""
     inputs = tuple(np.asarray(a) for a in inputs)
     with b.precision():
@@ -82,7 +91,7 @@ def steps(part, state, inputs: tuple, b: Backend, rest: tuple = ()):
         return state, jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
 
 
-def kinds(state, b: Backend):
+def kinds(state: State, b: Backend) -> State:
     """Structure, shapes, types and weak types of a state: what must not change from step to step."""
     weak = b.name.startswith("jax")
     return jax.tree.map(lambda a: (tuple(a.shape), str(a.dtype), weak and a.weak_type), state)

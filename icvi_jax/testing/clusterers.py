@@ -8,7 +8,7 @@ import numpy as np
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
-from icvi_jax.types import Event
+from icvi_jax.types import Event, Shown, State
 
 
 def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
@@ -18,7 +18,7 @@ def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
     return homes[np.arange(n) * 3 // n] + rng.normal(size=(n, features))
 
 
-def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[object, Event]:
+def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[State, Event]:
     """The final state and the events, stacked, along X (T, p) or (T, p, N); rows with NaN are missing."""
     X = np.asarray(X)
     seen = np.isfinite(X).all(1)
@@ -28,7 +28,12 @@ def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[object, Eve
         return steps(clusterer, state, (np.where(seen[:, None], X, 0.0), seen), b)
 
 
-def _leaves(tree) -> list[np.ndarray]:
+def _shown(events: Event) -> Shown:
+    assert events.shown is not None, "an event has no `shown`, which readings show"
+    return events.shown
+
+
+def _leaves(tree: object) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 
@@ -36,7 +41,7 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
     """Memberships are shares of active slots, labels name them, and each step starts where the last one ended."""
     state, events = follow(clusterer, samples(1), b)
     k = clusterer.slots
-    u, active, label = events.u, events.after.active, events.shown.label
+    u, active, label = events.u, events.after.active, _shown(events).label
     assert u.shape[1:] == active.shape[1:] == (k,), f"u has the shape {u.shape[1:]}, the clusterer {k} slots"
     assert (u >= 0).all() and np.abs(u.sum(1) - 1).max() < 1e-4, f"memberships sum to {u.sum(1)}"
     assert not u[~active].any(), "a member of an inactive slot"
@@ -44,8 +49,8 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
     assert active[np.arange(len(label)), label].all(), "a label names an inactive slot"
     for a, c in zip(_leaves(events.before), _leaves(events.after)):
         np.testing.assert_array_equal(a[1:], c[:-1], err_msg="a sample does not start where the one before it ended")
-    for a, c in zip((state.centers, state.active), events.after):
-        np.testing.assert_array_equal(np.asarray(a), c[-1], err_msg="the state is not the last event's")
+    for mine, theirs in zip((state.centers, state.active), (events.after.centers, events.after.active)):
+        np.testing.assert_array_equal(np.asarray(mine), theirs[-1], err_msg="the state is not the last event's")
 
 
 def carry_is_stable(clusterer: Clusterer, b: Backend) -> None:
@@ -75,7 +80,7 @@ def missing_changes_nothing(clusterer: Clusterer, b: Backend) -> None:
     for a, c in zip(_leaves(follow(clusterer, X, b)[0]), _leaves(follow(clusterer, holes, b)[0])):
         np.testing.assert_array_equal(a, c, err_msg="missing samples changed the state")
     events, gone = follow(clusterer, holes, b)[1], np.isnan(holes).any(1)
-    label, u = events.shown.label[gone], events.u[gone]
+    label, u = _shown(events).label[gone], events.u[gone]
     assert (label == -1).all() and not u.any(), "a missing sample has a label or members"
 
 
@@ -90,7 +95,7 @@ def moving_the_origin(clusterer: Clusterer, b: Backend) -> None:
     """6: translation moves the centres and nothing else."""
     X, by = samples(5), np.array([4.0, -9.0])
     one, other = follow(clusterer, X, b)[1], follow(clusterer, X + by, b)[1]
-    np.testing.assert_array_equal(one.shown.label, other.shown.label, err_msg="translation changed labels")
+    np.testing.assert_array_equal(_shown(one).label, _shown(other).label, err_msg="translation changed labels")
     active = one.after.active
     got, want = (other.after.centers - by)[active], one.after.centers[active]
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3, err_msg="translation did not move the centres")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import numpy as np
 
 from icvi_jax.indices.base import Index
-from icvi_jax.panel import Panel
+from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Covariance, closure
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.testing.recordings import Example, example
+from icvi_jax.types import Array
 from icvi_jax.validation.batch import batch
 
 MEMORIES = (1.0, 0.99, 0.9)
 
 
-def trace(panel: Panel, e: Example, b: Backend) -> tuple[object, dict[str, np.ndarray]]:
+def trace(panel: Panel, e: Example, b: Backend) -> tuple[PanelState, dict[str, np.ndarray]]:
     """The final state and the values (T, *streams) of a panel stepped along an example, on a backend.
 
     The example may be a fleet: streams trail in all its arrays.
@@ -26,7 +29,7 @@ def trace(panel: Panel, e: Example, b: Backend) -> tuple[object, dict[str, np.nd
         return steps(panel, state, e, b)
 
 
-def same(got: dict, want: dict, tolerance: float, law: str) -> None:
+def same(got: Mapping[str, Array], want: Mapping[str, Array], tolerance: float, law: str) -> None:
     """Assert that two sets of values agree, NaN with NaN and infinity with infinity."""
     for name in want:
         g, w = np.asarray(got[name], float), np.asarray(want[name], float)

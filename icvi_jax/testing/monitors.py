@@ -7,6 +7,7 @@ import numpy as np
 from icvi_jax.gate import layout
 from icvi_jax.monitors import Monitor
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.types import State
 
 SPAN = 300
 
@@ -20,7 +21,9 @@ def series(seed: int = 0) -> np.ndarray:
     return np.exp(level + 0.2 * rng.normal(size=SPAN))
 
 
-def listen(monitor: Monitor, values: np.ndarray, b: Backend, goal: str = "min", positive: bool = True):
+def listen(
+    monitor: Monitor, values: np.ndarray, b: Backend, goal: str = "min", positive: bool = True
+) -> tuple[State, np.ndarray, np.ndarray, np.ndarray]:
     """The final state, and codes, scores and standing along `values` (T,) or (T, N)."""
     values = np.asarray(values)
     with b.precision():

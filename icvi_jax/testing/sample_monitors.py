@@ -8,8 +8,9 @@ from icvi_jax.clusterers import SequentialKMeans
 from icvi_jax.indices import catalogue
 from icvi_jax.monitors import SampleMonitor
 from icvi_jax.panel import Panel
-from icvi_jax.pipeline import Pipeline
+from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.types import Alarm, Array
 
 SPAN, STEP, COLUMN = 265, 240, 1
 
@@ -31,7 +32,9 @@ def pipeline(monitor: SampleMonitor) -> Pipeline:
     return Pipeline(clusterer=SequentialKMeans(k=3), panel=panel, monitors={"watch": monitor})
 
 
-def listen(monitor: SampleMonitor, x: np.ndarray, b: Backend, state=None):
+def listen(
+    monitor: SampleMonitor, x: np.ndarray, b: Backend, state: PipelineState | None = None
+) -> tuple[PipelineState, Alarm]:
     """The final state of the pipeline and the alarm along `x` (T, p) or (T, p, N)."""
     pipe = pipeline(monitor)
     with b.precision():
@@ -106,7 +109,7 @@ def restarts_bit_for_bit(monitor: SampleMonitor, b: Backend) -> None:
         np.testing.assert_array_equal(whole, np.concatenate(parts), err_msg=f"stopped at {stop}: {name}")
 
 
-def _names_the_step(monitor: SampleMonitor, code: np.ndarray, cause: np.ndarray, where: str = "") -> None:
+def _names_the_step(monitor: SampleMonitor, code: Array, cause: Array, where: str = "") -> None:
     found = STEP + np.flatnonzero(code[STEP : STEP + 20])
     assert len(found), f"a step of eight spreads passed without a word{where}"
     blamed = cause[found[0]]

@@ -10,14 +10,15 @@ import numpy as np
 from icvi_jax.indices.base import Index
 from icvi_jax.panel import Panel
 from icvi_jax.spec import spec, static
-from icvi_jax.statistics import States, Statistic
+from icvi_jax.statistics import AnyStatistic, States, Stats
 from icvi_jax.testing.backends import Backend, available, backend
 from icvi_jax.testing.indices import MEMORIES, trace
 from icvi_jax.testing.recordings import Example, example
+from icvi_jax.types import Array, State
 from icvi_jax.validation.batch import record
 
 
-def probe(statistic: type[Statistic], forgetting: float) -> Panel:
+def probe(statistic: type[AnyStatistic], forgetting: float) -> Panel:
     """A panel that carries just this statistic and what it needs."""
 
     class Probe(Index):
@@ -25,15 +26,15 @@ def probe(statistic: type[Statistic], forgetting: float) -> Panel:
 
         name: str = static("probe")
         goal: ClassVar[str] = "min"
-        needs: ClassVar[tuple[type[Statistic], ...]] = (statistic,)
+        needs: ClassVar[tuple[type[AnyStatistic], ...]] = (statistic,)
 
-        def value(self, stats, forgetting):
+        def value(self, stats: Stats, forgetting: Array) -> Array:
             return stats.k
 
     return Panel(indices=(spec(Probe)(),), forgetting=forgetting)
 
 
-def close(got, want, active, tolerance: float, law: str) -> None:
+def close(got: State, want: State, active: np.ndarray, tolerance: float, law: str) -> None:
     """Assert that two states agree in the slots that are active."""
     assert type(got) is type(want), f"{law}: {type(got).__name__} is not {type(want).__name__}"
     for field, a, b in zip(got._fields, got, want):
@@ -43,7 +44,7 @@ def close(got, want, active, tolerance: float, law: str) -> None:
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=f"{law}: {type(got).__name__}.{field}")
 
 
-def updates_equal_batch(statistic: type[Statistic], b: Backend) -> None:
+def updates_equal_batch(statistic: type[AnyStatistic], b: Backend) -> None:
     """1: updates give what the batch definition gives."""
     for i, lam in enumerate(MEMORIES):
         panel = probe(statistic, lam)
@@ -54,7 +55,7 @@ def updates_equal_batch(statistic: type[Statistic], b: Backend) -> None:
         close(state, want, e.active[-1], b.tolerance, f"updates equal batch, λ = {lam}")
 
 
-def combining_shards(statistic: type[Statistic], b: Backend) -> None:
+def combining_shards(statistic: type[AnyStatistic], b: Backend) -> None:
     """9: two shards that watched the same centres combine to the whole, unless the statistic says otherwise."""
     if not statistic.shards:
         return
@@ -69,7 +70,7 @@ def combining_shards(statistic: type[Statistic], b: Backend) -> None:
     close(both, whole.statistics[statistic.name], e.active[-1], 10 * b.tolerance, "combining shards")
 
 
-def missing_changes_nothing(statistic: type[Statistic], b: Backend) -> None:
+def missing_changes_nothing(statistic: type[AnyStatistic], b: Backend) -> None:
     """10: a missing sample leaves every bit of the state as it was."""
     panel, e = probe(statistic, 0.9), example(seed=31, soft=True)
     before = trace(panel, e, b)[0].statistics
@@ -83,7 +84,7 @@ def missing_changes_nothing(statistic: type[Statistic], b: Backend) -> None:
 STATISTIC_LAWS = (updates_equal_batch, combining_shards, missing_changes_nothing)
 
 
-def check_statistic(statistic: type[Statistic], backends: tuple[str, ...] | None = None) -> None:
+def check_statistic(statistic: type[AnyStatistic], backends: tuple[str, ...] | None = None) -> None:
     """Check a statistic against all laws on all installed backends; AssertionError names the law that is broken."""
     for name in available() if backends is None else backends:
         for law in STATISTIC_LAWS:

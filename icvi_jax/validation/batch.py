@@ -12,18 +12,18 @@ from icvi_jax.kernels.moments import weights
 from icvi_jax.panel import Panel
 from icvi_jax.statistics import Dispersion, Recording
 from icvi_jax.statistics.groups import gathered
-from icvi_jax.types import Array, Prototypes
+from icvi_jax.types import Array, ArrayLike, Prototypes, State
 from icvi_jax.validation.validate import recorded
 
 
 def batch(
     panel: Panel,
-    X: Array,
-    memberships: Array,
-    centers: Array,
-    active: Array | None = None,
-    elapsed: Array | None = None,
-    clusters: Array | None = None,
+    X: ArrayLike,
+    memberships: ArrayLike,
+    centers: ArrayLike,
+    active: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> dict[str, Array]:
     """Index values after the last sample, from the sums that define them: O(n k), nothing incremental.
 
@@ -73,7 +73,9 @@ def _cluster_path(recording: Recording) -> Recording:
     xp = namespace(recording.x)
     centers, active = [], []
     for end in range(1, recording.x.shape[0] + 1):
-        part = Recording(*(None if a is None else a[:end, ...] for a in recording))
+        names = None if recording.names is None else recording.names[:end, ...]
+        x, u, w, fades, path, active_path, given = (a[:end, ...] for a in recording[:7])
+        part = Recording(x, u, w, fades, path, active_path, given, names)
         part = part._replace(fades=part.fades / part.fades[-1], w=_since_birth(part.active, part.given))
         now = gathered((Dispersion,), {"dispersion": Dispersion.batch(part)}, _last(part))[1]
         centers.append(now.centers)
@@ -90,20 +92,26 @@ def _since_birth(active: Array, weights: Array) -> Array:
 
 
 def record(
-    panel: Panel, X: Array, memberships: Array, centers: Array, active: Array | None = None,
-    elapsed: Array | None = None, clusters: Array | None = None,
-) -> Recording:  # fmt: skip
+    panel: Panel,
+    X: ArrayLike,
+    memberships: ArrayLike,
+    centers: ArrayLike,
+    active: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+) -> Recording:
     """A recorded clustering as batch definitions want it: missing samples left out, about the first one, faded."""
-    X = X if array_api_compat.is_array_api_obj(X) else inputs.given("batch", X).x
-    elapsed = inputs.gaps("batch", elapsed, X.shape[:1])
-    xp = namespace(X)
-    X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, library(xp).asarray(0.0).dtype)
-    U, V, A = recorded("batch", X, memberships, centers, active)
-    seen = xp.all(xp.isfinite(X), axis=1) & xp.all(xp.isfinite(U), axis=1)
+    raw: State = X
+    x: Array = raw if array_api_compat.is_array_api_obj(X) else inputs.given("batch", X).x
+    times = inputs.gaps("batch", elapsed, x.shape[:1])
+    xp = namespace(x)
+    x = x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, library(xp).asarray(0.0).dtype)
+    U, V, A = recorded("batch", x, memberships, centers, active)
+    seen = xp.all(xp.isfinite(x), axis=1) & xp.all(xp.isfinite(U), axis=1)
     seen = seen & xp.all(xp.all(xp.isfinite(V) | ~A[:, :, None], axis=2), axis=1)
     if not bool(xp.any(seen)):
         raise ValueError("batch: every sample is missing")
-    gaps = xp.ones_like(X[:, 0]) if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
+    gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)
     spots = xp.nonzero(seen)[0]
     T, k = U.shape
     names = None
@@ -112,13 +120,13 @@ def record(
         if tuple(names.shape) not in ((k,), (T, k)):
             raise ValueError(f"batch(clusters=…): needs shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
         names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
-    X, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (X, U, V, A, gaps))
-    anchor = X[0, :]
-    X, V = X - anchor, xp.where(A[:, :, None], V - anchor, xp.zeros_like(V))
+    x, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (x, U, V, A, gaps))
+    anchor = x[0, :]
+    x, V = x - anchor, xp.where(A[:, :, None], V - anchor, xp.zeros_like(V))
     U = xp.where(A, U, xp.zeros_like(U))
-    given = weights(U, cast(panel.fuzzifier, X))
+    given = weights(U, cast(panel.fuzzifier, x))
     clock = xp.cumulative_sum(gaps)
-    X = panel.seen_by(X.T).T
+    x = panel.seen_by(x.T).T
     V = xp.permute_dims(panel.seen_by(xp.permute_dims(V, (2, 0, 1))), (1, 2, 0))
-    fades = cast(panel.forgetting, X) ** (clock[-1] - clock)
-    return Recording(X, U, _since_birth(A, given), fades, V, A, given, names)
+    fades = cast(panel.forgetting, x) ** (clock[-1] - clock)
+    return Recording(x, U, _since_birth(A, given), fades, V, A, given, names)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
 
+from icvi_jax.anchor import Anchor
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.types import Array
+from icvi_jax.types import Array, Namespace
+
+xp: Namespace = jnp
 
 
 class Model(NamedTuple):
@@ -65,19 +68,21 @@ class Recorded:
         k, p = self.k, self.features
         return p + k + (k * p if model.centers is None else 0) + (k if model.active is None else 0) + k * self.named
 
-    def feed(self, model: Model, known: None, row: Array) -> tuple[None, Now]:
+    def feed(self, model: Model, known: Means | None, row: Array) -> tuple[Means | None, Now]:
         """What a row (columns, *streams) says."""
         k, p, streams = self.k, self.features, row.shape[1:]
         x, u, rest = row[:p], row[p : p + k], row[p + k :]
         if model.centers is None:
-            centers, rest = jnp.reshape(rest[: k * p], (k, p, *streams)), rest[k * p :]
+            centers, rest = xp.reshape(rest[: k * p], (k, p, *streams)), rest[k * p :]
         else:
             centers = _wide(model.centers, streams)
         if model.active is None:
             active, rest = rest[:k] > 0, rest[k:]
         else:
             active = _wide(model.active, streams)
-        names = rest.astype(jnp.int32) if self.named else None if model.names is None else _wide(model.names, streams)
+        names = (
+            xp.astype(rest, xp.int32) if self.named else None if model.names is None else _wide(model.names, streams)
+        )
         return None, Now(x, u, centers, active, names)
 
 
@@ -96,16 +101,18 @@ class Labelled:
         """Numbers in a row."""
         return self.features + 1
 
-    def feed(self, model: Model, known: Means, row: Array) -> tuple[Means, Now]:
+    def feed(self, model: Model, known: Means | None, row: Array) -> tuple[Means | None, Now]:
         """Sample, memberships, running means and the slots that have members."""
+        if known is None:
+            raise TypeError("labels are followed from the means of `start`")
         x, slot = row[: self.features], row[self.features]
-        slots = jnp.reshape(jnp.arange(self.k, dtype=row.dtype), (self.k,) + (1,) * slot.ndim)
-        u = (slots == slot).astype(row.dtype)
-        seen = jnp.all(jnp.isfinite(x), axis=0)
-        counts = known.counts + ((u > 0) & seen).astype(known.counts.dtype)
-        e = jnp.where(seen, x, 0) - known.means
-        share = u / jnp.maximum(counts, 1).astype(row.dtype)
-        means = known.means + jnp.where(seen, share, 0)[:, None] * e
+        slots = xp.reshape(xp.arange(self.k, dtype=row.dtype), (self.k,) + (1,) * slot.ndim)
+        u = xp.astype(slots == slot, row.dtype)
+        seen = xp.all(xp.isfinite(x), axis=0)
+        counts = known.counts + xp.astype((u > 0) & seen, known.counts.dtype)
+        e = xp.where(seen, x, 0) - known.means
+        share = u / xp.astype(xp.maximum(counts, 1), row.dtype)
+        means = known.means + xp.where(seen, share, 0)[:, None] * e
         return Means(means, counts), Now(x, u, means, counts > 0)
 
 
@@ -117,6 +124,11 @@ class Place(NamedTuple):
 
     panel: PanelState
     known: Means | None
+
+
+def unanchored(state: PanelState) -> PanelState:
+    """A state without its anchor: rows are about the origin of the recording, and no program has to carry it."""
+    return state._replace(anchor=cast(Anchor, None))
 
 
 @dataclass(frozen=True)
@@ -135,4 +147,4 @@ class Follow:
 
 
 def _wide(a: Array, streams: tuple[int, ...]) -> Array:
-    return jnp.broadcast_to(jnp.reshape(a, a.shape + (1,) * len(streams)), (*a.shape, *streams))
+    return xp.broadcast_to(xp.reshape(a, a.shape + (1,) * len(streams)), (*a.shape, *streams))

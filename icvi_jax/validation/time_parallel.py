@@ -9,6 +9,7 @@ and hundreds of samples a step. Where the centres are running means, these are f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -22,9 +23,11 @@ from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import precise
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.surgery import join
-from icvi_jax.types import Array
-from icvi_jax.validation.follow import Means, Model, Place, Source
+from icvi_jax.types import Array, Namespace, State
+from icvi_jax.validation.follow import Means, Model, Place, Source, unanchored
 from icvi_jax.validation.rows import Rows
+
+xp: Namespace = jnp
 
 LANES = 128
 """At most this many lanes: each reads its own stretch of memory, and more of them than this read no faster."""
@@ -63,7 +66,9 @@ class Gather:
 
     source: Source
 
-    def __call__(self, model: Model, known: Means, row: Array, elapsed: Array | None = None) -> tuple[Means, tuple[()]]:
+    def __call__(
+        self, model: Model, known: Means | None, row: Array, elapsed: Array | None = None
+    ) -> tuple[Means | None, tuple[()]]:
         """Take in one row (columns, *streams)."""
         return self.source.feed(model, known, row)[0], ()
 
@@ -81,8 +86,8 @@ class Summarize:
         known, now = self.source.feed(model, state.place.known, row)
         panel, _ = model.panel.advance(state.place.panel, *now[:4], elapsed, now.names)
         seen = panel.statistics["count"].samples > state.place.panel.statistics["count"].samples
-        gap = jnp.ones_like(state.span) if elapsed is None else elapsed
-        span, alive = state.span + jnp.where(seen, gap, 0), state.alive & (now.active | ~seen)
+        gap = xp.ones_like(state.span) if elapsed is None else elapsed
+        span, alive = state.span + xp.where(seen, gap, 0), state.alive & (now.active | ~seen)
         return Summary(Place(panel, known), span, alive), ()
 
 
@@ -91,15 +96,13 @@ def starts(source: Source, model: Model, nothing: Place, rows: Rows, dtype: np.d
     known = nothing.known
     if known is not None:  # where the centres are when a lane starts, before anything is measured about them
         known = _chained(_mean, known, (_ran(Gather(source), model, known, rows, dtype),), dtype)
-    empty = Summary(
-        Place(nothing.panel, known), np.zeros(rows.lanes, dtype), np.ones((source.k, rows.lanes), bool)
-    )
+    empty = Summary(Place(nothing.panel, known), np.zeros(rows.lanes, dtype), np.ones((source.k, rows.lanes), bool))
     lanes = _ran(Summarize(source), model, empty, rows, dtype)
     panel = _chained(_panel, nothing.panel, (lanes.place.panel, lanes.span, lanes.alive), dtype, model.panel)
     return Place(panel, known)
 
 
-def _ran(step: Gather | Summarize, model: Model, start: object, rows: Rows, dtype: np.dtype) -> object:
+def _ran(step: Gather | Summarize, model: Model, start: State, rows: Rows, dtype: np.dtype) -> State:
     """The states (…, lanes) after all rows."""
     one = jax.tree.map(lambda a: a[..., 0], start)
     program = program_for(step, model, one, dtype, rows.columns, rows.timed, rows.lanes)
@@ -109,7 +112,13 @@ def _ran(step: Gather | Summarize, model: Model, start: object, rows: Rows, dtyp
     return program.fetch(words, rows.lanes)
 
 
-def _chained(join_two, nothing: object, lanes: tuple[object, ...], dtype: np.dtype, panel: Panel | None = None):
+def _chained(
+    join_two: Callable[..., State],
+    nothing: State,
+    lanes: tuple[State, ...],
+    dtype: np.dtype,
+    panel: Panel | None = None,
+) -> State:
     """What was there before each lane, (…, lanes): lanes are joined one after the other, from the state of one."""
     with precise(dtype):
         first = jax.tree.map(lambda a: jnp.asarray(a[..., 0]), nothing)
@@ -117,7 +126,7 @@ def _chained(join_two, nothing: object, lanes: tuple[object, ...], dtype: np.dty
 
 
 @partial(jax.jit, static_argnames="join_two")
-def _scan(join_two, panel, first, lanes):
+def _scan(join_two: Callable[..., State], panel: Panel | None, first: State, lanes: tuple[State, ...]) -> State:
     lead = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), lanes)
     before = jax.lax.scan(lambda old, lane: (join_two(panel, old, *lane), old), first, lead)[1]
     return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), before)
@@ -125,7 +134,7 @@ def _scan(join_two, panel, first, lanes):
 
 def _mean(panel: None, before: Means, lane: Means) -> Means:
     total = before.counts + lane.counts
-    share = lane.counts.astype(lane.means.dtype) / jnp.maximum(total, 1).astype(lane.means.dtype)
+    share = xp.astype(lane.counts, lane.means.dtype) / xp.astype(xp.maximum(total, 1), lane.means.dtype)
     return Means(before.means + share[:, None] * (lane.means - before.means), total)
 
 
@@ -133,4 +142,4 @@ def _panel(panel: Panel, before: PanelState, lane: PanelState, span: Array, aliv
     origin = no_anchor(before.prototypes.centers.shape[1], (), jnp, span.dtype)  # all lanes have the same
     fade = jnp.asarray(panel.forgetting, span.dtype) ** span
     after = join(panel, before._replace(anchor=origin), lane._replace(anchor=origin), fade, alive)
-    return after._replace(anchor=None)
+    return unanchored(after)

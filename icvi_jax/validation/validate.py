@@ -13,22 +13,22 @@ from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import scan_traced
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
-from icvi_jax.types import Array
-from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source
+from icvi_jax.types import Array, ArrayLike, DType
+from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source, unanchored
 from icvi_jax.validation.rows import Rows
 from icvi_jax.validation.time_parallel import lanes_for, starts
 
 
 def validate(
     panel: Panel,
-    X: Array,
-    labels: Array | None = None,
-    memberships: Array | None = None,
-    centers: Array | None = None,
-    active: Array | None = None,
-    elapsed: Array | None = None,
+    X: ArrayLike,
+    labels: ArrayLike | None = None,
+    memberships: ArrayLike | None = None,
+    centers: ArrayLike | None = None,
+    active: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
     parallel: bool = False,
-    clusters: Array | None = None,
+    clusters: ArrayLike | None = None,
 ) -> dict[str, Array]:
     """Index values after every sample of a recorded clustering.
 
@@ -62,34 +62,38 @@ def validate(
     if (labels is None) == (memberships is None):
         raise ValueError("validate: give either labels=, or memberships= and centers=")
     given = inputs.given("validate", X)
-    X = given.x
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
-    elapsed = inputs.gaps("validate", elapsed, X.shape[:1])
-    host = given.host and not inputs.traced(panel, memberships, centers, active, elapsed)
+    x = given.x
+    if x.ndim != 2 or 0 in x.shape:
+        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {tuple(x.shape)}")
+    gaps = inputs.gaps("validate", elapsed, x.shape[:1])
+    host = given.host and not inputs.traced(panel, memberships, centers, active, gaps)
+    source: Source
+    fixed: tuple[Array | None, Array | None, Array | None] = (None, None, None)
+    parts: list[Array]
     if labels is not None:
         if clusters is not None:
             raise ValueError("validate(clusters=…): a label is a cluster; give memberships= and centers= of its slots")
-        slots, k = slots_of(labels, len(X))
-        source, fixed, parts = Labelled(k, X.shape[1]), (None, None, None), [slots[:, None]]
+        slots, k = slots_of(labels, len(x))
+        source, parts = Labelled(k, x.shape[1]), [slots[:, None]]
     else:
-        U, V, A = recorded("validate", X if host else jnp.asarray(X), memberships, centers, active)
+        U, V, A = recorded("validate", x if host else jnp.asarray(x), memberships, centers, active)
         names = _named(clusters, tuple(U.shape), panel)
-        still = np.ndim(centers) == 2, active is None or np.ndim(active) == 1  # what never changes is in no row
+        # What never changes is in no row.
+        still = centers is not None and np.ndim(centers) == 2, active is None or np.ndim(active) == 1
         moving = names is not None and names.ndim == 2
-        source = Recorded(U.shape[1], X.shape[1], moving)
+        source = Recorded(U.shape[1], x.shape[1], moving)
         fixed = V[0] if still[0] else None, A[0] if still[1] else None, None if moving else names
-        parts = [U, *([] if still[0] else [V.reshape(len(X), -1)]), *([] if still[1] else [A])]
-        parts += [names] if moving else []
+        parts = [U, *([] if still[0] else [V.reshape(len(x), -1)]), *([] if still[1] else [A])]
+        parts += [names] if names is not None and moving else []
     if host:
-        values = _on_host(source, panel, fixed, [X, *parts], elapsed, given.dtype, parallel)
+        values = _on_host(source, panel, fixed, [x, *parts], gaps, given.dtype, parallel)
         return inputs.returned(values, given.library)
-    return _elsewhere(source, panel, fixed, X, parts, elapsed)
+    return _elsewhere(source, panel, fixed, x, parts, gaps)
 
 
 def _on_host(
-    source: Source, panel: Panel, fixed: tuple[Array | None, ...], parts: list[np.ndarray],
-    elapsed: np.ndarray | None, dtype: np.dtype, parallel: bool,
+    source: Source, panel: Panel, fixed: tuple[Array | None, ...], parts: list[Array],
+    elapsed: Array | None, dtype: np.dtype, parallel: bool,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Run the program of the panel over a recording, cut into lanes or as it is."""
     k, p = source.k, source.features
@@ -97,14 +101,14 @@ def _on_host(
     anchor.meet(parts[0][None])
     origin = anchor.value[0]
     centers, active, names = fixed
-    model = Model(panel, None if centers is None else (centers - origin).astype(dtype), active, names)
+    model = Model(panel, None if centers is None else np.asarray(centers - origin).astype(dtype), active, names)
     columns = np.zeros(source.columns(model))
     columns[:p] = origin
     if centers is None and isinstance(source, Recorded):
         columns[p + k : p + k + k * p] = np.tile(origin, k)
     lanes = lanes_for(panel, len(parts[0]), k, p) if parallel and not panel.grouped else 1
     rows = Rows(parts, columns, elapsed, lanes)
-    state = Place(panel.init(k, p, (lanes,), np, dtype)._replace(anchor=None), source.start((lanes,), dtype))
+    state = Place(unanchored(panel.init(k, p, (lanes,), np, dtype)), source.start((lanes,), dtype))
     if lanes > 1:
         state = starts(source, model, state, rows, dtype)
     one = jax.tree.map(lambda a: a[..., 0], state)
@@ -129,12 +133,12 @@ def _elsewhere(
     model = Model(panel, None if centers is None else centers - origin, active, names)
     rows = jnp.concatenate([X - origin, *(jnp.asarray(part, X.dtype) for part in parts)], axis=1)
     start = jax.tree.map(jnp.asarray, source.start((), X.dtype))
-    state = Place(panel.init(source.k, source.features, dtype=X.dtype)._replace(anchor=None), start)
+    state = Place(unanchored(panel.init(source.k, source.features, dtype=X.dtype)), start)
     gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
     return scan_traced(Follow(source), model, state, rows, gaps)[1]
 
 
-def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
+def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
     """Slots 0, 1, … of integer labels in order of their values (−1 stays −1), and how many there are."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) != samples:
@@ -148,7 +152,9 @@ def slots_of(labels: Array, samples: int) -> tuple[np.ndarray, int]:
     return np.where(labels == -1, -1, slots).astype(np.int32), max(len(known), 1)
 
 
-def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array, Array, Array]:
+def recorded(
+    caller: str, X: Array, memberships: ArrayLike | None, centers: ArrayLike | None, active: ArrayLike | None
+) -> tuple[Array, Array, Array]:
     """Memberships (T, k), centres (T, k, p) and active slots (T, k) as arrays that fit X, or an error."""
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
@@ -170,7 +176,7 @@ def recorded(caller: str, X: Array, memberships, centers, active) -> tuple[Array
     return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
 
 
-def _named(clusters: Array | None, shape: tuple[int, ...], panel: Panel) -> np.ndarray | None:
+def _named(clusters: ArrayLike | None, shape: tuple[int, ...], panel: Panel) -> np.ndarray | None:
     """The cluster of each slot, (k,) or (T, k), or None."""
     if clusters is None:
         if panel.of == "clusters":
@@ -182,7 +188,7 @@ def _named(clusters: Array | None, shape: tuple[int, ...], panel: Panel) -> np.n
     return names
 
 
-def _widest(X: Array, *others: Array) -> object:
+def _widest(X: Array, *others: ArrayLike | None) -> DType:
     """The type of X, or float64 where X is NumPy's and centres come in float64: near a large offset that matters."""
     if isinstance(X, np.ndarray) and any(np.result_type(np.asarray(a)) == np.float64 for a in others if a is not None):
         return np.float64
