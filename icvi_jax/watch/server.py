@@ -7,11 +7,12 @@ that a browser which stops reading holds a thread and its buffers; here it fills
 from __future__ import annotations
 
 import asyncio
-import hmac
 import ipaddress
 import json
+import logging
 import secrets
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,12 +21,12 @@ from importlib.resources import files
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from icvi_jax.text import say
 from icvi_jax.watch.board import EVENTS, Board
+from icvi_jax.watch.guard import Guard
 from icvi_jax.watch.hub import Hub
 from icvi_jax.watch.metrics import Fleet, exposition
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
@@ -33,17 +34,6 @@ from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 BEAT, LONGEST_BODY = 0.5, 10_000
 STUCK = 120.0
 """Seconds: a watch that is longer at one batch, since nobody reads its output, say, is not healthy."""
-COOKIE = "icvi"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 FILES = {
     "/": ("icvi_jax.watch", "page/live.html", "text/html"),
     **{f"/{n}.js": ("icvi_jax.watch", f"page/{n}.js", "text/javascript") for n in ("live", "fleet", "node", "parts")},
@@ -67,7 +57,7 @@ class Site:
     def __init__(
         self, fleet: Fleet, board: Board, token: str = "", worst: int = 10, busy: Callable[[], float] = lambda: 0.0
     ):
-        self.fleet, self.board, self.token, self.worst, self.busy = fleet, board, token, worst, busy
+        self.fleet, self.board, self.worst, self.busy = fleet, board, worst, busy
         self.hub = Hub()
         routes = [Route(path, self._file) for path in FILES]
         routes += [
@@ -80,28 +70,7 @@ class Site:
             Route("/health", self._health),
         ]
         self.app = Starlette(routes=routes, lifespan=self._beating)
-        self.app.add_middleware(_Guard, site=self)
-
-    def refusal(self, request: Request) -> Response | None:
-        """Why a request is not answered, or None."""
-        host = (request.headers.get("host") or "").rsplit(":", 1)[0].strip("[]")
-        if not self.token and host not in ("127.0.0.1", "localhost", "::1"):  # a name somebody else has pointed here
-            return PlainTextResponse("this page is for this machine", 421)
-        if request.method == "POST" and request.headers.get("x-icvi") != "1":  # no other site can add this header
-            return PlainTextResponse("not from the page", 403)
-        if not self.token or request.url.path == "/health":
-            return None
-        if self._is_token(request.query_params.get("token", "")) and request.url.path == "/":
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
-            return answer
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._is_token(bearer) or self._is_token(request.cookies.get(COOKIE, "")):
-            return None
-        return PlainTextResponse("needs the token that the watch printed when it started", 401)
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        self.app.add_middleware(Guard, token=token)
 
     async def _file(self, request: Request) -> Response:
         package, name, kind = FILES[request.url.path]
@@ -161,26 +130,6 @@ class Site:
         self.hub.close()
 
 
-class _Guard:
-    """Refuses what is not for us, and adds the headers that every answer has."""
-
-    def __init__(self, app: ASGIApp, site: Site):
-        self.app, self.site = app, site
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-            await send(message)
-
-        refused = self.site.refusal(Request(scope, receive))
-        await (refused or self.app)(scope, receive, with_headers)
-
-
 def address_of(text: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT` or `:PORT`."""
     host, _, port = text.rpartition(":")
@@ -215,6 +164,9 @@ def page_served(
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
+    if sys.platform == "linux":  # a browser that is stopped, not gone, would hold its connection for ever
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # what matters is said by `Guard`
     site = Site(fleet, board, token, worst, busy)
     config = uvicorn.Config(
         site.app,
