@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .calendar import joined_time
 from .forms import Column, told
 from .rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
 from .sheet import Sheet
@@ -37,7 +38,9 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
     left out, a note says.
     """
     free = [column for column in sheet.columns if column not in taken]
-    axis = sheet.find(time) if time else _time_of(sheet, [c for c in free if c.name not in columns])
+    unnamed = [column for column in free if column.name not in columns]
+    joined = None if time else joined_time(sheet, unnamed)
+    axis = sheet.find(time) if time else joined[0] if joined else _time_of(sheet, unnamed)
     if axis is not None and axis.kind in ("text", "empty"):
         raise TableError(sheet.shown, "not a column of times", sheet.row(0), axis.position + 1, axis.name)
     truth = (
@@ -46,6 +49,10 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
         else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
     )
     notes = _about_time(sheet, axis) if axis is not None else []
+    if joined:
+        free = [column for column in free if column not in joined[1]]
+        together = ", ".join(repr(column.name) for column in joined[1])
+        notes.append(f"{together} together are the time (--time chooses another)")
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
@@ -66,9 +73,19 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
         if numeric and not features:
             raise nothing_left(sheet.shown, notes)
     if not features:
-        raise TableError(sheet.shown, "no column of numbers" if sheet.rows else "the table has no rows", 1, 1)
+        raise TableError(sheet.shown, _no_numbers(sheet, free), 1, 1)
     notes += told(features)
     return Picked(features, axis, truth, notes, bool(columns))
+
+
+def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
+    """Why there is nothing to cluster, with a value that shows it."""
+    text = next((column for column in columns if column.kind == "text"), None)
+    if not sheet.rows:
+        return "the table has no rows"
+    if text is None:
+        return "no column of numbers"
+    return f"no column of numbers; {text.name!r} begins with {str(sheet.fetch([text])[0][0])[:30]!r}"
 
 
 def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:

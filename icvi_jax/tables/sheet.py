@@ -86,8 +86,13 @@ class Sheet(NamedTuple):
         """Say that a value is not a number or time."""
         found = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchall()
         wanted = "a time" if "timestamp" in column.sql.lower() or "strptime" in column.sql else "a number"
+        hint = " (a row of units? remove it)" if record == 0 and self.rows > 1 else ""
         return TableError(
-            self.shown, f"{str(found[0][0])[:60]!r} is not {wanted}", self.row(record), column.position + 1, column.name
+            self.shown,
+            f"{str(found[0][0])[:60]!r} is not {wanted}{hint}",
+            self.row(record),
+            column.position + 1,
+            column.name,
         )
 
 

@@ -25,7 +25,7 @@ class Layout(NamedTuple):
     delimiter
         Between two fields.
     skip
-        Comment lines (``#``) before the table.
+        Comment lines (``#``) and empty ones before the table.
     header
         Whether the first row holds names.
     names
@@ -58,6 +58,13 @@ def kind(path: Path, shown: str) -> str:
     if b"\0" in head:
         row = head[: head.index(b"\0")].count(b"\n") + 1
         raise TableError(shown, "a binary file: neither text, Parquet, NPY nor NPZ", row, 1)
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if start in (b"{", b"["):
+        raise TableError(shown, "JSON, not a table: save it as CSV; one object a line is what icvi watch reads", 1, 1)
+    if start == b"<":
+        raise TableError(shown, "HTML or XML, not a table: save it as CSV", 1, 1)
+    if b"\r" in head and b"\n" not in head:
+        raise TableError(shown, "lines that end with a carriage return alone: save it with usual line ends", 1, 1)
     return "text"
 
 
@@ -97,7 +104,7 @@ def _refuse_gzip_bomb(path: Path, shown: str) -> None:
 
 def layout(lines: list[str], shown: str) -> Layout:
     """Find the delimiter and the names from the first lines."""
-    skip = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    skip = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     lines = [line for line in lines[skip:] if line.strip()]
     if not lines:
         raise TableError(shown, "the file has no row of readings")

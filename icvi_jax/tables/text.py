@@ -138,10 +138,10 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
         )
     if "unicode" in message.lower() or "utf-8" in message.lower():
         return TableError(shown, "not UTF-8 text: save the file as UTF-8", row, _bad_byte(path, packed, row, found))
-    if "quote" in message:
-        return TableError(shown, "a quote that is not closed", row, 1)
     if "line size" in message.lower():
         return TableError(shown, f"a line of more than {LONGEST_LINE:,} bytes: is this a table?", row, 1)
+    if "quote" in message:
+        return TableError(shown, "a quote that is not closed", row, 1)
     return TableError(shown, "cannot be read as a table of rows and columns: save it again as CSV", row, 1)
 
 

@@ -74,13 +74,23 @@ def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
         ("t,b\n2024-01-01,2\n,4\n", "row 3, column 1 ('t'): the time is missing"),
         (b"a,b\n1,2\n3,\xff\n", "row 3, column 2: not UTF-8"),
         ("", "the file is empty"),
-        ("a,b\nx,y\n", "no column of numbers"),
+        ("a,b\nx,y\n", "no column of numbers; 'a' begins with 'x'"),
+        ("t,b\ns,m\n1,2\n", "row 2, column 1 ('t'): 's' is not a number (a row of units? remove it)"),
+        ('{"a": 1}\n{"a": 2}\n', "JSON, not a table"),
+        ("<html></html>", "HTML or XML, not a table"),
+        ("a,b\r1,2\r3,4\r", "a carriage return alone"),
+        ("a,b\n" + "x" * 2_000_000 + ",1\n", "a line of more than 1,000,000 bytes"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path, content, said):
     with pytest.raises(TableError) as problem:
         read(put(tmp_path, "a.csv", content))
     assert str(problem.value).startswith("a.csv: ") and said in str(problem.value)
+
+
+def test_empty_lines_after_a_comment_are_no_header(tmp_path):
+    table = read(put(tmp_path, "a.csv", "# logger\n\n\na,b\n1,2\n3,4\n"))
+    assert table.features == ("a", "b") and table.x.tolist() == [[1, 2], [3, 4]]
 
 
 def test_a_wrong_column_is_answered_with_those_there_are(tmp_path):
