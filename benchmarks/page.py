@@ -28,7 +28,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import browser  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "3", "--no-standardize", "--serve", "127.0.0.1:0"]
-SELECT = "const done = arguments[1]; icvi.select(arguments[0], false).then(() => done(icvi.state().node))"
+SELECT = """
+const [name, done] = arguments;
+const look = () => icvi.state().node?.name === name ? done(icvi.state().node) : setTimeout(look, 5);
+icvi.select(name, false);
+look();
+"""
 
 
 class Watch:

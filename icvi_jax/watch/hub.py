@@ -43,11 +43,14 @@ class Hub:
         """Tell every browser how things are, and what happened since it was told last. Never waits."""
         with board.lock:
             events, count = list(board.events), board.count
+        texts: dict[int, str] = {}  # most browsers have seen the same
         for client in list(self.clients):
-            new = [event for event in events if event["number"] > client.seen]
-            text = json.dumps(summary | {"events": new}, allow_nan=False)
+            if client.seen not in texts:
+                new = [event for event in events if int(str(event["number"])) > client.seen]
+                text = json.dumps(summary | {"events": new}, allow_nan=False)
+                texts[client.seen] = f"id: {count}\ndata: {text}\n\n"
             try:
-                client.queue.put_nowait(f"id: {count}\ndata: {text}\n\n")
+                client.queue.put_nowait(texts[client.seen])
                 client.seen = count
             except asyncio.QueueFull:
                 self._let_go(client)

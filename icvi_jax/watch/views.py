@@ -87,7 +87,7 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
                 "heard": _number(now - board.heard[row], 3),
                 "alarmed": _number(now - board.alarmed[row], 3),
                 "last": CODES[board.last[row]],
-                "values": [_number(value, 5) for value in strip.values[:, which]] if board.indices else [],
+                "values": short(strip.values[:, which]) if board.indices else [],
                 "codes": strip.code.tolist(),
             }
             for (row, strip), quiet in zip(board.strips(rows, STRIP), silent)
@@ -126,6 +126,20 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         "code": history.code.tolist(),
         "events": events,
     }
+
+
+def short(values: NDArray[np.float32]) -> list[float | None]:
+    """Numbers with four digits, enough for a colour; None for what is not finite.
+
+    Examples
+    --------
+    >>> short(np.array([0.123456, 98765.4, 0, np.nan], np.float32))
+    [0.1235, 98770.0, 0.0, None]
+    """
+    exact = values.astype(np.float64)
+    size = np.where(np.isfinite(exact) & (exact != 0), np.abs(exact), 1.0)
+    unit = 10.0 ** (3 - np.floor(np.log10(size)))
+    return [value if math.isfinite(value) else None for value in (np.round(exact * unit) / unit).tolist()]
 
 
 def _number(value: float, digits: int = 0) -> float | None:

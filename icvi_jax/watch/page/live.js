@@ -37,7 +37,7 @@ function catchUp() {
 // ---- asking -------------------------------------------------------------------------------------------------------------
 async function refresh(force) {
   if (document.hidden && !force) return;
-  if (busy) { again = again || force === true; return; }
+  if (busy) { again = again || force === true; return; } // what is asked for meanwhile comes right after
   busy = true;
   try {
     fleet = await ask("api/fleet", { page, search: $("find").value, index }) || fleet;
