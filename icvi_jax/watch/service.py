@@ -88,6 +88,8 @@ def _one_process(
         with _around(watch, lambda: [watch.store], service, to, board) as interrupts:
             if service.mqtt:
                 _from_broker(watch, interrupts, service.mqtt)
+            elif sys.stdin is None:
+                raise ValueError("standard input is closed: nothing to watch")
             else:
                 for lines in interrupts.between(lines_of(sys.stdin.fileno())):
                     if lines:

@@ -115,19 +115,22 @@ class Shard:
         fresh = []
         for sample in batch:
             when = order(sample.time)
-            if when is None:
-                self._ready.append(sample)
-            elif not (again or self.keep_old) and self._is_old(sample, when):
+            if not (again or self.keep_old) and self._is_old(sample, when):
                 self.old += 1
                 continue
+            if when is None:
+                self._ready.append(sample)
             else:
                 self._line_up(sample, when)
             fresh.append(sample)
         self.taken += len(fresh)
         return fresh
 
-    def _is_old(self, sample: Sample, when: int | float) -> bool:
+    def _is_old(self, sample: Sample, when: int | float | None) -> bool:
+        """Whether a sample is not later than the last of its node, as far as anybody can tell."""
         last = self._last.get(sample.node)
+        if when is None:  # a time like "nan" among others: replayed, it would count again
+            return last is not None and sample.time is not None
         return (last is not None and when <= last) or (self.late.wait > 0 and self.late.has(sample))
 
     def _line_up(self, sample: Sample, when: int | float) -> None:

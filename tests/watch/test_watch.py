@@ -70,9 +70,19 @@ def test_old_news_is_counted_apart_and_passed_over(tmp_path, expected):
 
 def test_old_news_by_dates_with_zones():
     watch = begun()
-    times = ["2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.001", "noon", "noon"]
+    times = ["2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.001"]
     watch.take([(json.dumps({"t": 1, "time": time}).encode(), "") for time in times])
-    assert (watch.samples, watch.old) == (4, 1)
+    assert (watch.samples, watch.old) == (2, 1)
+
+
+def test_times_without_an_order_count_once_among_others_that_have_one():
+    feed = [(json.dumps({"t": 1, "time": time}).encode(), "") for time in ("1", "nan", "2", "noon", None, "1e400")]
+    watch = begun()
+    watch.take(feed)
+    assert (watch.samples, watch.old) == (3, 3)  # without any time: counted, since nothing says that it is old
+    watch = begun()
+    watch.take([(json.dumps({"t": 1, "time": time}).encode(), "") for time in ("noon", "night", "noon")])
+    assert (watch.samples, watch.old) == (3, 0)  # no time can be read: as if there were none
 
 
 def test_a_second_watch_on_a_folder_is_refused(tmp_path):
