@@ -253,8 +253,6 @@ class TestEngines:
         got = icvi.run_fleet(pipe, X).readings
         assert isinstance(got.label, np.ndarray)
         same(got, want)
-        with pytest.raises(ValueError, match="only `scan`, `run` and `run_fleet`"):
-            icvi.Live(pipe, 2, 3)
 
     def test_all_indices_have_a_native_form(self, monkeypatch):
         monkeypatch.setenv("ICVI_BACKEND", "llvm")

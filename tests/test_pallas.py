@@ -10,10 +10,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import icvi_jax as icvi
+from icvi_jax.drive.accelerated import kernel_for
 from icvi_jax.drive.flat import Lane
 from icvi_jax.drive.lanewise import apply
 from icvi_jax.drive.pallas import Kernel
-from icvi_jax.drive.scan import kernel_for
 
 F32 = np.dtype(np.float32)
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -31,6 +31,13 @@ def pipeline(clusterer, indices=None, **more):
     return icvi.Pipeline(clusterer=clusterer, panel=icvi.Panel(indices=indices, forgetting=0.95), **more)
 
 
+CHANGE = {"change": icvi.Change(false_alarms=1e-3), "xb": icvi.Distress(false_alarms=1e-3)}
+LOWERED = {
+    "merge-split": pipeline(icvi.MergeSplit(slots=3), (icvi.XieBeni(),)),
+    "rebirth": pipeline(icvi.RebirthKMeans(k=2), (icvi.XieBeni(),)),
+    "fuzzy": pipeline(icvi.FuzzyCMeans(k=2), (icvi.XieBeni(),)),
+    "change": pipeline(icvi.SequentialKMeans(k=2), (icvi.XieBeni(),), monitors=CHANGE),
+}
 SMALL = pipeline(icvi.SequentialKMeans(k=2), (icvi.XieBeni(),))
 KINDS = {
     "k-means": pipeline(icvi.SequentialKMeans(k=3), monitors={"xb": icvi.Distress(factor=3.0)}),
@@ -156,7 +163,7 @@ def test_a_scan_of_several_launches_has_the_same_bits(monkeypatch):
     equal(quick(lambda X: icvi.scan(SMALL, state, X))(X), whole)
 
 
-@pytest.mark.parametrize("platform", ["triton", "mosaic"])
+@pytest.mark.parametrize("platform", ["triton", "mosaic", "tpu"])
 def test_operations_written_out_are_those_of_xla(platform):
     a = np.array([0.0, -0.0, 1e-30, 0.3, 1.7, -2.5, 123456.7, 3e9, -3e9, np.inf, -np.inf, np.nan], np.float32)
     x, y = (jnp.asarray(v.ravel()) for v in np.meshgrid(a, a))
@@ -171,6 +178,8 @@ def test_operations_written_out_are_those_of_xla(platform):
     near = np.concatenate([a, np.geomspace(1e-7, 1e7, 50, dtype=np.float32)])
     for name in ("sqrt", "log1p"):
         np.testing.assert_allclose(done(name, jnp.asarray(near)), getattr(jnp, name)(near), rtol=5e-7)
+    down = np.concatenate([near, -near, [-20, -1e-20, 88]]).astype(np.float32)
+    np.testing.assert_allclose(done("expm1", jnp.asarray(down)), jnp.expm1(down), rtol=1e-6)
     small = np.array([0.0, 1e-6, 0.3, 1.0, 2.5, 40.0, -0.5, -2.0, -3.0, np.inf, np.nan], np.float32)
     x, y = (jnp.asarray(v.ravel()) for v in np.meshgrid(small, small[:-2]))
     np.testing.assert_allclose(done("pow", x, y), jax.lax.pow(x, y), rtol=1e-5)
@@ -191,9 +200,9 @@ CALLS = {"triton": "__gpu$xla.gpu.triton", "mosaic": "mosaic_gpu_v2", "tpu": "tp
 
 
 @pytest.mark.parametrize("platform", CALLS)
-@pytest.mark.parametrize("kind", ["k-means", "oec"])
+@pytest.mark.parametrize("kind", ["k-means", "oec", *LOWERED])
 def test_it_lowers_to_one_kernel_and_no_loop_outside_it(kind, platform):
-    pipe, p, T = KINDS[kind], 2, 90 if platform == "tpu" else 10_000
+    pipe, p, T = (KINDS | LOWERED)[kind], 2, 60 if platform == "tpu" else 10_000
     kernel, found = kernel_for(platform, shown, pipe, pipe.init(p), p, False)
     assert found == platform and T <= kernel.longest(platform, 300)
     X = jax.ShapeDtypeStruct((T, p, 300), jnp.float32)

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from icvi_jax.drive.inputs import FIELDS
 from icvi_jax.drive.native import Native
 from icvi_jax.drive.origin import Origin
-from icvi_jax.drive.platforms import Done, program_for
+from icvi_jax.drive.platforms import Done, devices_for, program_for
 from icvi_jax.drive.ticks import Ticks
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
@@ -60,7 +60,8 @@ class Engine:
     pipe, keep : the pipeline, and the fields of its readings that are wanted.
     state : (…, N), of NumPy arrays; not consumed.
     room : streams to have room for.
-    mesh : devices on one axis "streams", to run there and nowhere else.
+    mesh : devices on one axis "streams", to run there and nowhere else. None: JAX's GPUs or TPUs for a fleet that is
+        large enough for them, else this machine's cores.
 
     Attributes
     ----------
@@ -71,7 +72,9 @@ class Engine:
     def __init__(
         self, pipe: Pipeline, state: PipelineState, keep: tuple[str, ...], room: int = 0, mesh: Mesh | None = None
     ) -> None:
-        self._pipe, self._keep, self._mesh = pipe, keep, mesh
+        self._pipe, self._keep = pipe, keep
+        # decided once: streams that join later do not move the others to another device, where last bits differ
+        self._mesh = devices_for(max(room, state.anchor.high.shape[-1])) if mesh is None else mesh
         self._phase, self._timed = 0, False
         self.quick: dict[np.dtype, Ticks] = {}
         self.place(state, room)

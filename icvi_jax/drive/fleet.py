@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.drive import inputs
+from icvi_jax.drive.afar import Afar
 from icvi_jax.drive.allowance import allowed
 from icvi_jax.drive.devices import streams_mesh
 from icvi_jax.drive.engine import Engine
-from icvi_jax.drive.platforms import forced
-from icvi_jax.drive.run import Run, elsewhere, started
+from icvi_jax.drive.run import Run, started
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -91,27 +90,28 @@ def run_fleet(
         if engine is None:
             pipe, _ = allowed(pipe, false_alarms, N, interval)
         gaps = inputs.gaps("run_fleet", gaps, (T,), (N, T))
-        if not given.host or inputs.traced(pipe, state, gaps) or forced() == "pallas-interpret":
-            if chunks:
-                raise ValueError("run_fleet: chunks are memory of this process, not traced or on another device")
-            return _elsewhere(pipe, given, state, gaps, keep, every)
+        here = given.host and not inputs.traced(pipe, state, gaps)
         if engine is None:
-            engine, library = Engine(pipe, started(pipe, given, state, N), keep, mesh=mesh), given.library
-            total = None if chunks else N * T
+            library, total = given.library, None if chunks else N * T
+            start = started(pipe, given, state, N) if here else state
+            engine = Engine(pipe, start, keep, mesh=mesh) if here else Afar(pipe, given, state, keep, mesh)
+        if here != isinstance(engine, Engine):
+            raise ValueError("run_fleet: some chunks are memory of this process, others are traced or on a device")
         if engine.streams != N:
             raise ValueError(f"run_fleet: the chunks before were of {engine.streams} streams, this one is of {N}")
         parts.append(engine.advance(given.x, gaps, every, None if progress is None else count))
     if engine is None:
         raise ValueError("run_fleet: the iterator is empty")
-    readings = parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: np.concatenate(a, axis=1), *parts)
-    return Run(*inputs.returned((engine.state, readings), library))
+    readings = parts[0] if len(parts) == 1 else jax.tree.map(_joined, *parts)
+    if isinstance(engine, Engine):
+        return Run(*inputs.returned((engine.state, readings), library))
+    away = engine.state, readings
+    return Run(*(inputs.on_host(away) if library == "numpy" and not inputs.traced(away) else away))
 
 
-def _elsewhere(pipe, given, state, gaps, keep, every) -> Run:
-    X = namespace(given.x).permute_dims(given.x, (1, 2, 0))
-    gaps = gaps if gaps is None or gaps.ndim == 1 else gaps.T
-    state, readings = elsewhere(pipe, given, state, X, gaps, keep, every)
-    return Run(state, jax.tree.map(lambda a: namespace(a).moveaxis(a, -1, 0), readings))
+def _joined(*parts: Array) -> Array:
+    """Readings (N, rows, …) one after the other in time."""
+    return namespace(parts[0]).concat(parts, axis=1)
 
 
 def _ahead(chunks: Iterator) -> Iterator[tuple[Array, Array | None]]:

@@ -29,8 +29,8 @@ PLAIN: dict[str, Callable[..., Array]] = {
 MISSING: dict[str, frozenset[str]] = {
     "interpret": frozenset(),
     "triton": frozenset(("round", "round_even")),
-    "mosaic": frozenset(("population_count", "expm1", "round", "round_even")),
-    "tpu": frozenset(("expm1",)),
+    "mosaic": frozenset(("population_count", "round", "round_even")),
+    "tpu": frozenset(),
 }
 """Operations that Pallas cannot lower for a platform, and that have no other form here."""
 
@@ -59,8 +59,8 @@ def apply(lane: Lane, args: Sequence[Array], known: Sequence[bool] = (False, Fal
         return _signed(converted(a, lane.dtype), platform)
     if name == "bitcast":
         return lax.bitcast_convert_type(a, lane.dtype)
-    if platform == "mosaic" and name in MOSAIC:
-        return MOSAIC[name](*args)
+    if name in FORMS.get(platform, {}):
+        return FORMS[platform][name](*args)
     if name not in PLAIN:
         raise Unsupported(name)
     return PLAIN[name](*args)
@@ -110,6 +110,16 @@ def _log1p(a: Array) -> Array:
     return lax.select(plain, a, lax.log(u) * (a / lax.select(plain, one, u - one)))
 
 
+def _expm1(a: Array) -> Array:
+    """exp(a) − 1, whose error in exp(a) is undone by the same error in the quotient."""
+    one = lax.full_like(a, 1)
+    u = lax.exp(a)
+    plain = (u == one) | (u == lax.full_like(a, np.inf))
+    below = u - one
+    size = below * (a / lax.log(lax.select(plain, one + one, u)))
+    return lax.select(plain, lax.select(u == one, a, u), lax.select(below == -one, below, size))
+
+
 def _floor(a: Array) -> Array:
     whole = lax.convert_element_type(lax.convert_element_type(a, jnp.int32), a.dtype)
     down = lax.select(whole > a, whole - lax.full_like(a, 1), whole)
@@ -127,7 +137,10 @@ def _pow(x: Array, y: Array) -> Array:
     return lax.select((y == lax.full_like(x, 0)) | (x == one), one, size)
 
 
-MOSAIC: dict[str, Callable[..., Array]] = {
-    "sqrt": _sqrt, "log1p": _log1p, "floor": _floor, "ceil": lambda a: -_floor(-a), "pow": _pow,
+FORMS: dict[str, dict[str, Callable[..., Array]]] = {
+    "mosaic": {
+        "sqrt": _sqrt, "log1p": _log1p, "expm1": _expm1, "floor": _floor, "ceil": lambda a: -_floor(-a), "pow": _pow,
+    },
+    "tpu": {"expm1": _expm1},
 }  # fmt: skip
-"""Forms of operations that Mosaic GPU lacks."""
+"""Forms of operations that Pallas lacks on a platform."""

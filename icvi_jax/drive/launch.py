@@ -1,8 +1,8 @@
 """Launch: how a kernel over blocks of streams is called on each platform.
 
-A launcher takes the body `kernel(at, *refs)`, in which `at(0)` indexes the streams of the block; the arrays given (those
-that are `fixed` are numbers for all streams, the last two are the state); the shapes and types of what is made (the last
-two are the state after); and the shape of a block of streams.
+A launcher takes the body `kernel(at, *refs)`, in which `at(0)` indexes the streams of the block; the arrays given, of
+which those that are `fixed` are numbers for all streams and the last two are the state; the shapes and types of what is
+made, of which the last two are the state after; and the shape of a block of streams.
 """
 
 from __future__ import annotations

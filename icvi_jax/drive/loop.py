@@ -10,18 +10,18 @@ from icvi_jax.kernels.arrays import namespace
 from icvi_jax.types import Alarm, Array, Reading
 
 
-def loop(step, pipe, state, X: Array, elapsed: Array | None, every: int = 1):
+def loop(step, pipe, state, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0):
     """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
-        return _loop(step, pipe, state, X, elapsed, every)
+        return _loop(step, pipe, state, X, elapsed, every, phase)
 
 
-def _loop(step, pipe, state, X, elapsed, every):
-    made, spare = [], int(every > 1)  # the first one, spare, says what a stack of none looks like
+def _loop(step, pipe, state, X, elapsed, every, phase):
+    made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
     for t in range(X.shape[0]):
         state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
-        if t == 0 or (t + 1) % every == 0:
+        if t == 0 or (phase + t + 1) % every == 0:
             made.append(one)
     return state, jax.tree.map(lambda a: a[spare:, ...], _stack(made, namespace(X)))
 

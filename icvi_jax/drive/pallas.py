@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import NamedTuple
 
 import jax
@@ -95,15 +96,20 @@ class Kernel:
         lacks = {lane.name for lane in self.flat.lanes if not lane.uniform} & MISSING[platform]
         return not lacks and self.operations <= LARGEST[platform]
 
-    def words(self, state: Tree) -> Words:
-        """A state (…, N) as words."""
+    @property
+    def row(self) -> int:
+        """Bytes of a sample and its readings."""
+        return 4 * (self.features + self.timed + sum(len(part.items) for part in self.unrolled.outputs))
+
+    def words(self, state: Tree, xp: ModuleType = jnp) -> Words:
+        """A state (…, N) as words, arrays of `xp`."""
         rows: dict[bool, list[Array]] = {True: [], False: []}
         for a, part in zip(jax.tree.leaves(state), self.unrolled.state):
             real = part.dtype.kind == "f"
-            rows[real].append(jnp.asarray(a).astype(jnp.float32 if real else jnp.int32).reshape(-1, a.shape[-1]))
-        spare = jnp.zeros((1, jax.tree.leaves(state)[0].shape[-1]))
-        return Words(*(jnp.concatenate(rows[real] or [spare.astype(kind)])
-                       for real, kind in ((True, jnp.float32), (False, jnp.int32))))  # fmt: skip
+            rows[real].append(xp.asarray(a).astype(xp.float32 if real else xp.int32).reshape(-1, a.shape[-1]))
+        spare = xp.zeros((1, jax.tree.leaves(state)[0].shape[-1]))
+        return Words(*(xp.concatenate(rows[real] or [spare.astype(kind)])
+                       for real, kind in ((True, xp.float32), (False, xp.int32))))  # fmt: skip
 
     def state(self, words: Words) -> Tree:
         """Words as a state."""
@@ -140,10 +146,11 @@ class Kernel:
 
     def longest(self, platform: str, streams: int) -> int:
         """How many samples one launch may take."""
-        row = 4 * (self.features + self.timed + sum(len(part.items) for part in self.unrolled.outputs))
         if platform == "tpu":
-            return max(1, MEMORY // (row * math.prod(BLOCK["tpu"])))
-        return max(1, (2**31 - 1) // (row * (streams + 128)))  # addresses within an array are 32 bits wide
+            return max(1, MEMORY // (self.row * math.prod(BLOCK["tpu"])))
+        widest = max(self.features, *(len(part.items) for part in self.unrolled.outputs))
+        # places within an array are counted in 32 bits: of elements, in Mosaic of bytes
+        return max(1, (2**31 - 1) // (widest * (streams + 128) * (4 if platform == "mosaic" else 1)))
 
     def _numbers(self, model: Tree, steps: Array | int, phase: Array | int) -> tuple[Array, Array]:
         """What is the same for all streams, as two arrays of numbers; the counts of samples come first."""
@@ -158,7 +165,7 @@ class Kernel:
                 is_input = lane.name == "input"
                 values[i] = inputs[lane.attribute[0]] if is_input else apply(lane, [values[a] for a in lane.args])
         floats = [jnp.float32(0), *(values[i].astype(jnp.float32) for i in self._floats)]
-        wholes = [jnp.int32(steps), jnp.int32(phase), jnp.int32(0), *(values[i].astype(jnp.int32) for i in self._wholes)]
+        wholes = [jnp.int32(n) for n in (steps, phase, 0)] + [values[i].astype(jnp.int32) for i in self._wholes]
         return jnp.stack(floats), jnp.stack(wholes)
 
     def _kernel(self, block: tuple[int, ...], every: int, platform: str, at: At, *refs: Array) -> None:

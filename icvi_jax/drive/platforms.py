@@ -1,14 +1,14 @@
 """The one decision: which engine runs a step.
 
-The work is done where the samples are. On the host that is native code made by LLVM; what it cannot take, and what is
-traced or lies on another device, is XLA's. `ICVI_BACKEND` forces an engine.
+Where JAX sees a GPU or TPU a fleet goes there, as one kernel made by Pallas. On the host, and for few streams of the
+host's, it is native code made by LLVM. What neither can take is XLA's. `ICVI_BACKEND` forces an engine.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache
 from typing import Protocol
 
@@ -17,12 +17,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.drive import xla
+from icvi_jax.drive.accelerated import Accelerated, kernel_for
 from icvi_jax.drive.native import Native, Unsupported
+from icvi_jax.drive.xla import Done
 
 ENGINES = ("llvm", "xla", "pallas-interpret")
 
-Done = Callable[[int], None]
-"""Is told how many samples, of all streams together, are done."""
+FEWEST = 1024
+"""Fewer streams than this, in the host's memory, stay there: a GPU takes as long for one as for thousands."""
 
 
 class Program(Protocol):
@@ -73,20 +75,47 @@ def program_for(
     features : p.
     timed : samples come with the time since the one before.
     streams : how many there are: a lone one has native code of its own.
-    mesh : run on these devices, which is XLA's business.
+    mesh : run on these devices: as a kernel where they are GPUs or TPUs, else by XLA.
     """
     engine = forced()
     if engine == "llvm" and mesh is not None:
         raise ValueError("ICVI_BACKEND=llvm: native code runs on this machine's cores, not on a mesh of JAX's devices")
+    if engine == "pallas-interpret" and mesh is None:
+        mesh = _mesh(jax.devices()[:1])
     numbers, structure = jax.tree.flatten(model)
     shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
     key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
     if key not in _programs:
         plain = xla.Program(step, features, dtype, mesh)
-        native = None if engine == "xla" or mesh is not None else _native(engine, step, model, state, *key[5:9])
-        _programs[key] = native or plain
+        if mesh is not None:
+            _programs[key] = _accelerated(mesh, step, model, state, dtype, features, timed) or plain
+        else:
+            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
+            _programs[key] = native or plain
     return _programs[key]
+
+
+def devices_for(streams: int) -> Mesh | None:
+    """The GPUs or TPUs that so many streams of the host's are worth sending to, or None."""
+    if forced() is not None or streams < FEWEST or kernels() is None:
+        return None
+    return _mesh(jax.local_devices())
+
+
+def _mesh(devices: Sequence[jax.Device]) -> Mesh:
+    return Mesh(np.array(devices), ("streams",))
+
+
+def _accelerated(
+    mesh: Mesh, step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool
+) -> Program | None:
+    """The kernel of the step for these devices, or None where there is none."""
+    kind = kernels(mesh.devices.flat[0])
+    if kind is None or dtype != np.float32:
+        return None
+    found = kernel_for(kind, step, model, state, features, timed)
+    return None if found is None else Accelerated(*found, mesh)
 
 
 def _native(
@@ -94,8 +123,6 @@ def _native(
     alone: bool,
 ) -> Program | None:  # fmt: skip
     """Native code of the step, or None where there can be none; an error where it was asked for."""
-    if engine == "pallas-interpret":
-        raise ValueError("ICVI_BACKEND=pallas-interpret: only `scan`, `run` and `run_fleet` have this engine")
     try:
         return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
     except ImportError as missing:
@@ -109,21 +136,20 @@ def _native(
         return None
 
 
-def kernels() -> str | None:
-    """The kind of Pallas kernel for JAX's default device, or None: XLA's own scan."""
+def kernels(device: jax.Device | None = None) -> str | None:
+    """The kind of Pallas kernel for a device, by default JAX's first one, or None: XLA's own scan."""
     engine = forced()
     if engine is not None:
         return "interpret" if engine == "pallas-interpret" else None
-    return _kernels_of(jax.default_backend())
+    return _kind(device or jax.devices()[0])
 
 
 @cache
-def _kernels_of(device: str) -> str | None:
-    if device == "tpu":
-        return device
-    if device not in ("gpu", "cuda", "rocm"):
+def _kind(device: jax.Device) -> str | None:
+    if device.platform == "tpu":
+        return "tpu"
+    if device.platform not in ("gpu", "cuda", "rocm"):
         return None
-    first = jax.devices(device)[0]
-    if "cuda" not in first.client.platform_version.lower():
+    if "cuda" not in device.client.platform_version.lower():
         return "triton"
-    return "mosaic" if float(first.compute_capability) >= 9 else "triton"
+    return "mosaic" if float(device.compute_capability) >= 9 else "triton"

@@ -12,9 +12,7 @@ import jax.numpy as jnp
 from icvi_jax.drive import inputs
 from icvi_jax.drive.engine import Engine, Walk, fresh
 from icvi_jax.drive.loop import loop
-from icvi_jax.drive.platforms import forced, kernels
 from icvi_jax.drive.scan import scan_step
-from icvi_jax.drive.xla import scan_traced
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
@@ -79,7 +77,7 @@ def run(
     given = inputs.given("run", X, backend)
     inputs.fits("run", pipe, given.x, state, "T, p")
     elapsed = inputs.gaps("run", elapsed, given.x.shape[:1])
-    if not given.host or inputs.traced(pipe, state, elapsed) or forced() == "pallas-interpret":
+    if not given.host or inputs.traced(pipe, state, elapsed):
         return Run(*elsewhere(pipe, given, state, given.x, elapsed, keep))
     engine = Engine(pipe, started(pipe, given, state, 1), keep)
     readings = engine.advance(given.x[None], elapsed)
@@ -97,16 +95,16 @@ def started(pipe: Pipeline, given: inputs.Given, state: PipelineState | None, st
 
 def elsewhere(
     pipe: Pipeline, given: inputs.Given, state: PipelineState | None, X: Array, elapsed: Array | None,
-    keep: tuple[str, ...], every: int = 1,
+    keep: tuple[str, ...],
 ) -> tuple[PipelineState, Reading]:  # fmt: skip
-    """Scan X (T, p, *streams) where it is: in a traced program, on another device, or with torch's gradients."""
+    """Scan X (T, p) where it is: in a traced program, on another device, or with torch's gradients."""
     xp = namespace(X) if given.library == "torch" else jnp
-    scan = loop if given.library == "torch" else scan_traced if kernels() is None else scan_step
+    scan = loop if given.library == "torch" else scan_step
     X = X if given.library == "torch" else jnp.asarray(X)
     if state is None:
         state = pipe.init(X.shape[1], tuple(X.shape[2:]), xp=xp, dtype=X.dtype)
     elif given.library != "torch":
         state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    made = scan(Walk(keep), pipe, state, X, gaps, every)
+    made = scan(Walk(keep), pipe, state, X, gaps)
     return inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
-from icvi_jax.drive.graph import Unsupported
+from icvi_jax.drive.accelerated import kernel_for
 from icvi_jax.drive.platforms import kernels
+from icvi_jax.drive.xla import Step, scan_traced
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading
 
 if TYPE_CHECKING:
     from icvi_jax.drive.pallas import Kernel
 
-_kernels: dict[object, Kernel | None] = {}
+
+class How(NamedTuple):
+    """What a scan is compiled for: the step, the kind of kernel, and which outputs are kept."""
+
+    step: Step
+    kind: str | None
+    every: int
 
 
 def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
@@ -28,7 +37,8 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     It may be traced: `jax.jit`, `jax.vmap` (its axis becomes one of streams), `jax.shard_map` and reverse-mode
     gradients work around it. A gradient is that of `lax.scan`, which is run for it once more. Forward mode
     (`jax.jvp`, `jax.jacfwd`) does not go through a kernel: use `lax.scan(pipe.step, …)` itself for it. On CPUs, in
-    float64, and where a step is too large for the registers of a device, this is `lax.scan`.
+    float64, and where a step is too large for the registers of a device, this is `lax.scan`. Over several devices use
+    `jax.shard_map` around it: a kernel is not divided by JAX itself.
 
     Parameters
     ----------
@@ -67,121 +77,152 @@ def _step(pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None 
     return pipe.step(state, x, elapsed)
 
 
-def scan_step(step, model, state, X: Array, elapsed: Array | None, every: int = 1):
-    """Scan any step (model, state, x, elapsed) over X (T, p, *streams); outputs of each `every`-th sample."""
-    return _scanned((step, kernels(), every), model, state, X, elapsed)
+def scan_step(step: Step, model: object, state: object, X: Array, elapsed: Array | None) -> tuple[object, object]:
+    """Scan any step (model, state, x, elapsed) over X (T, p, *streams), where it lies."""
+    return _scanned(How(step, kernels(_device(X)), 1), model, state, X, elapsed, 0)
 
 
-def kernel_for(how: str, step, model, state, features: int, timed: bool) -> tuple[Kernel, str] | None:
-    """The kernel of a step and the platform to launch it on, or None where XLA's scan is better or all there is.
+def scan_fleet(
+    step: Step, model: object, state: object, Z: Array, elapsed: Array | None, every: int, phase: int,
+    mesh: Mesh | None = None, axis: object = None,
+) -> tuple[object, object]:  # fmt: skip
+    """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
 
-    `state` has no axes of streams: shapes and types of one.
+    Parameters
+    ----------
+    every, phase : keep each `every`-th output, where `phase` samples have passed since the last.
+    mesh, axis : the streams are divided over this axis (or these axes) of the devices.
     """
-    numbers, structure = jax.tree.flatten(model)
-    words = jax.tree.leaves(state)
-    key = (step, structure, tuple((np.shape(a), jnp.result_type(a)) for a in numbers), jax.tree.structure(state),
-           tuple((a.shape, a.dtype) for a in words), features, timed)  # fmt: skip
-    if key not in _kernels:
-        from icvi_jax.drive.pallas import Kernel  # Pallas takes a second to import, and few need it
-
-        try:
-            _kernels[key] = Kernel(step, model, state, features, timed)
-        except Unsupported:
-            _kernels[key] = None
-    kernel = _kernels[key]
-    for choice in (how, "triton") if how == "mosaic" else (how,):
-        if kernel is not None and kernel.fits(choice):
-            return kernel, choice
-    return None
+    state, made = _fleet(How(step, kernels(_device(Z)), every), mesh, axis, model, state, Z, elapsed, jnp.int32(phase))
+    return state, jax.tree.map(lambda a: a[:, : (phase + Z.shape[1]) // every], made)
 
 
-@partial(jax.jit, static_argnums=0)
-def _scanned(how, model, state, X, elapsed):
-    return _differentiable(how, model, state, X, elapsed)
+def _device(X: Array) -> jax.Device | None:
+    """The first device of an array; None where it is traced."""
+    return None if isinstance(X, jax.core.Tracer) else next(iter(X.devices()))
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _differentiable(how, model, state, X, elapsed):
-    step, device, every = how
-    streams = X.shape[2:]
-    if device is None or X.dtype != jnp.float32:
-        return _plain(how, model, state, X, elapsed)
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[: a.ndim - len(streams)], a.dtype), state)
-    found = kernel_for(device, step, model, one, X.shape[1], elapsed is not None)
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _fleet(
+    how: How, mesh: Mesh | None, axis: object, model: object, state: object, Z: Array, elapsed: Array | None,
+    phase: Array,
+) -> tuple[object, object]:  # fmt: skip
+    def part(model: object, state: object, Z: Array, elapsed: Array | None, phase: Array) -> tuple[object, object]:
+        state = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state)
+        gaps = None if elapsed is None else elapsed.T
+        made = _scanned(how, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, phase)
+        return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
+
+    ahead = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), state)
+    if mesh is not None:
+        over, gaps = P(axis), P() if elapsed is None or elapsed.ndim == 1 else P(axis)
+        specs = (P(), over, over, gaps, P())
+        part = jax.shard_map(part, mesh=mesh, in_specs=specs, out_specs=over, check_vma=False)
+    state, made = part(model, ahead, Z, elapsed, phase)
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state), made
+
+
+def _scanned(
+    how: How, model: object, state: object, X: Array, elapsed: Array | None, phase: Array | int
+) -> tuple[object, object]:
+    """XLA's scan, or a kernel where there is one for this step."""
+    streams, found = X.shape[2:], None
+    if how.kind is not None and X.dtype == jnp.float32:
+        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[: a.ndim - len(streams)], a.dtype), state)
+        found = kernel_for(how.kind, how.step, model, one, X.shape[1], elapsed is not None)
     if found is None:
-        return _plain(how, model, state, X, elapsed)
+        return _plain(how, model, state, X, elapsed, phase)
+    return _differentiable(how, found, model, state, X, elapsed, jnp.int32(phase))
+
+
+def _plain(
+    how: How, model: object, state: object, X: Array, elapsed: Array | None, phase: Array | int
+) -> tuple[object, object]:
+    """XLA's scan, the whole fleet side by side."""
+    return scan_traced(how.step, model, state, X, elapsed, how.every, phase)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _differentiable(
+    how: How, found: tuple[Kernel, str], model: object, state: object, X: Array, elapsed: Array | None, phase: Array
+) -> tuple[object, object]:
+    streams = X.shape[2:]
     N = math.prod(streams)
     line = jax.tree.map(lambda a: a.reshape(*a.shape[: a.ndim - len(streams)], N), (state, X))
     if elapsed is not None:
         elapsed = jnp.broadcast_to(elapsed.reshape(X.shape[0], -1), (X.shape[0], N))
-    made = _batchable(*found, how)(model, *line, elapsed)
+    made = _batchable(*found, how)(model, *line, elapsed, phase)
     return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *streams), made)
 
 
-def _forward(how, model, state, X, elapsed):
-    return _differentiable(how, model, state, X, elapsed), (model, state, X, elapsed)
+def _forward(how: How, found: tuple[Kernel, str], *given: object) -> tuple[tuple[object, object], tuple[object, ...]]:
+    return _differentiable(how, found, *given), given
 
 
-def _backward(how, given, cotangents):
-    return jax.vjp(partial(_plain, how), *given)[1](cotangents)
+def _backward(how: How, found: tuple[Kernel, str], given: tuple[object, ...], slopes: object) -> tuple[object, ...]:
+    return tuple(jax.vjp(partial(_plain, how), *given)[1](slopes))
 
 
 _differentiable.defvjp(_forward, _backward)
 
 
-def _plain(how, model, state, X, elapsed):
-    """XLA's scan, the whole fleet side by side."""
-    step, _, every = how
-    state, made = lax.scan(lambda state, now: step(model, state, *now), state, (X, elapsed))
-    return state, jax.tree.map(lambda a: a[every - 1 :: every], made)
-
-
-def _batchable(kernel: Kernel, device: str, how):
+def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[object, object]]:
     """The kernel as a function of (model, state (…, N), X (T, p, N), elapsed (T, N)), whose `vmap` is more streams."""
 
     @jax.custom_batching.custom_vmap
-    def call(model, state, X, elapsed):
-        launch = partial(_pieces, kernel, device, how[2])
-        if device == "interpret":
-            return launch(model, state, X, elapsed)
-        return lax.platform_dependent(model, state, X, elapsed, cpu=partial(_plain, how), default=launch)
+    def call(*given: object) -> tuple[object, object]:
+        launch = partial(_pieces, kernel, kind, how.every)
+        if kind == "interpret":
+            return launch(*given)
+        return lax.platform_dependent(*given, cpu=partial(_plain, how), default=launch)
 
     @call.def_vmap
-    def batched(size, which, model, state, X, elapsed):
-        numbers, *rest = which
-        if any(jax.tree.leaves(numbers)):  # a model for each: the kernel has one for all
+    def batched(
+        size: int, which: tuple[object, ...], model: object, state: object, X: Array, elapsed: Array | None,
+        phase: Array,
+    ) -> tuple[tuple[object, object], object]:  # fmt: skip
+        numbers, *rest, counted = which
+        if counted or any(jax.tree.leaves(numbers)):  # a model for each: the kernel has one for all
             axes = jax.tree.map(lambda b: 0 if b else None, which)
-            made = jax.vmap(partial(_plain, how), axes, axis_size=size)(model, state, X, elapsed)
+            made = jax.vmap(partial(_plain, how), axes, axis_size=size)(model, state, X, elapsed, phase)
         else:
 
-            def behind(a, is_batched):
+            def behind(a: Array, is_batched: bool) -> Array:
                 a = jnp.moveaxis(a, 0, -1) if is_batched else jnp.broadcast_to(a[..., None], (*a.shape, size))
                 return a.reshape(*a.shape[:-2], -1)
 
-            made = call(model, *jax.tree.map(behind, (state, X, elapsed), tuple(rest)))
+            made = call(model, *jax.tree.map(behind, (state, X, elapsed), tuple(rest)), phase)
             made = jax.tree.map(lambda a: jnp.moveaxis(a.reshape(*a.shape[:-1], -1, size), -1, 0), made)
         return made, jax.tree.map(lambda a: True, made)
 
     return call
 
 
-def _pieces(kernel: Kernel, device: str, every: int, model, state, X, elapsed):
+def _pieces(
+    kernel: Kernel, kind: str, every: int, model: object, state: object, X: Array, elapsed: Array | None, phase: Array
+) -> tuple[object, object]:
     """Launch the kernel once, or for each piece of time if X is too long for one launch."""
     T, words = X.shape[0], kernel.words(state)
-    pieces = -(-T // kernel.longest(device, X.shape[-1]))
-    size = -(-T // (pieces * every)) * every
+    pieces = -(-T // kernel.longest(kind, X.shape[-1]))
     if pieces == 1:
-        words, made = kernel.scan(device, model, words, X, elapsed, T, every=every)
-    else:
-        pieces = -(-T // size)
+        words, made = kernel.scan(kind, model, words, X, elapsed, T, phase, every)
+        return kernel.state(words), made
+    size = -(-T // (pieces * every)) * every  # whole groups: each piece begins at the same place in its group
+    pieces = -(-T // size)
 
-        def cut(a):
-            return jnp.pad(a, [(0, pieces * size - T)] + [(0, 0)] * (a.ndim - 1)).reshape(pieces, size, *a.shape[1:])
+    def cut(a: Array) -> Array:
+        return jnp.pad(a, [(0, pieces * size - T)] + [(0, 0)] * (a.ndim - 1)).reshape(pieces, size, *a.shape[1:])
 
-        def piece(words, now):
-            return kernel.scan(device, model, words, *now, every=every)
+    def piece(words: object, now: tuple[Array, Array | None, Array]) -> tuple[object, object]:
+        words, made = kernel.scan(kind, model, words, *now, phase, every)
+        return words, jax.tree.map(lambda a: a[: size // every], made)
 
-        steps = jnp.minimum(size, T - size * jnp.arange(pieces))
-        words, made = lax.scan(piece, words, (*jax.tree.map(cut, (X, elapsed)), steps))
-        made = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), made)
-    return kernel.state(words), jax.tree.map(lambda a: a[: T // every], made)
+    steps = jnp.minimum(size, T - size * jnp.arange(pieces))
+    words, made = lax.scan(piece, words, (*jax.tree.map(cut, (X, elapsed)), steps))
+    rows = 1 + (T + every - 2) // every
+
+    def joined(a: Array) -> Array:
+        a = a.reshape(-1, *a.shape[2:])[:rows]
+        return jnp.pad(a, [(0, rows - len(a))] + [(0, 0)] * (a.ndim - 1))
+
+    return kernel.state(words), jax.tree.map(joined, made)

@@ -6,7 +6,7 @@ The whole fleet goes side by side, streams trailing, through one compiled `lax.s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -24,6 +24,9 @@ BUDGET = 64 * 2**20
 
 Step = Callable[..., tuple[object, object]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
+
+Done = Callable[[int], None]
+"""Is told how many samples, of all streams together, are done."""
 
 
 class Program:
@@ -59,31 +62,66 @@ class Program:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def run(self, model, words, X, origin, elapsed=None, phase=0, every=1, done=None):
+    def run(
+        self, model: object, words: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
+        phase: int = 0, every: int = 1, done: Done | None = None,
+    ) -> tuple[object, object]:  # fmt: skip
         """Take in X (N, T, p), in pieces of time."""
-        N, T, p = X.shape
-        leaves = jax.tree.leaves(words)
-        room = leaves[0].shape[-1] if leaves else N
-        rows, row = (phase + T) // every, 0
+        leaves, p = jax.tree.leaves(words), X.shape[-1]
+        room = leaves[0].shape[-1] if leaves else len(X)
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
             gap = None if elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
             shapes = jax.eval_shape(self.step, model, words, sample, gap)[1]
-            out = jax.tree.map(lambda a: np.empty((N, rows, *a.shape[:-1]), a.dtype), shapes)
             size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
             longest = max(1, int(BUDGET / (size + room * p * self.dtype.itemsize)))
-            for start, stop in _pieces(T, longest):
-                Z = _filled(about(X[:, start:stop], origin, self.dtype), room, np.nan)
-                gaps = None if elapsed is None else elapsed[..., start:stop].astype(self.dtype)
-                gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
-                words, made = _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
-                take = (phase + stop - start) // every
-                for whole, part in zip(jax.tree.leaves(out), jax.tree.leaves(made)):
-                    whole[:, row : row + take] = np.asarray(part)[:N, :take]
-                phase, row = (phase + stop - start) % every, row + take
-                if done is not None:
-                    done(N * (stop - start))
-        return words, out
+
+            def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
+                return _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
+
+            even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
+            return in_pieces(launch, words, shapes, X, origin, elapsed, phase, every, done, self.dtype, even)
+
+
+def in_pieces(
+    launch: Callable[[object, np.ndarray, np.ndarray | None, int], tuple[object, object]], words: object,
+    shapes: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None, phase: int, every: int,
+    done: Done | None, dtype: np.dtype, length: int,
+) -> tuple[object, object]:  # fmt: skip
+    """Take in X (N, T, p) a piece of time after the other.
+
+    Parameters
+    ----------
+    launch : (words, Z (room, t, p), elapsed, phase) → (words, outputs (room, rows, …)), which may still be at work.
+    shapes : of the outputs of one sample, (…, room).
+    length : of a piece.
+    """
+    N, T, _ = X.shape
+    room = jax.tree.leaves(shapes)[0].shape[-1] if jax.tree.leaves(shapes) else N
+    out = jax.tree.map(lambda a: np.empty((N, (phase + T) // every, *a.shape[:-1]), a.dtype), shapes)
+    row = 0
+
+    def fetch(made: object, row: int, rows: int, samples: int) -> None:
+        for whole, part in zip(jax.tree.leaves(out), jax.tree.leaves(jax.device_get(made))):
+            whole[:, row : row + rows] = part[:N, :rows]
+        if done is not None:
+            done(N * samples)
+
+    before: tuple[object, int, int, int] | None = None
+    for start in range(0, T, length):
+        stop = min(start + length, T)
+        Z = _filled(about(X[:, start:stop], origin, dtype), room, np.nan)
+        gaps = None if elapsed is None else elapsed[..., start:stop].astype(dtype)
+        gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
+        words, made = launch(words, Z, gaps, phase)
+        if before is not None:  # what the last piece made is fetched while this one is at work
+            fetch(*before)
+        rows = (phase + stop - start) // every
+        before = made, row, rows, stop - start
+        phase, row = (phase + stop - start) % every, row + rows
+    if before is not None:
+        fetch(*before)
+    return words, out
 
 
 def precise(dtype: np.dtype) -> AbstractContextManager:
@@ -111,10 +149,19 @@ def _scan(step: Step, model: object, state: object, Z: Array, elapsed: Array | N
 
 
 @partial(jax.jit, static_argnames=("step", "every"))
-def scan_traced(step: Step, model: object, state: object, X: Array, elapsed: Array | None, every: int = 1):
-    """Scan X (T, p, *streams) as it is, inside somebody's program or on the device where it lies."""
+def scan_traced(
+    step: Step, model: object, state: object, X: Array, elapsed: Array | None, every: int = 1, phase: Array | int = 0
+) -> tuple[object, object]:
+    """Scan X (T, p, *streams) as it is, inside somebody's program or on the device where it lies.
+
+    There are as many rows of outputs as T samples can fill; those behind the last complete group mean nothing.
+    """
     state, made = lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
-    return state, jax.tree.map(lambda a: a[every - 1 :: every], made)
+    if every == 1:
+        return state, made
+    rows = jnp.arange(1, 2 + (X.shape[0] + every - 2) // every)
+    last = jnp.clip(rows * every - 1 - phase, 0, X.shape[0] - 1)
+    return state, jax.tree.map(lambda a: a[last], made)
 
 
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
@@ -122,10 +169,3 @@ def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
     if len(a) == room:
         return a
     return np.concatenate([a, np.full((room - len(a), *a.shape[1:]), missing, a.dtype)])
-
-
-def _pieces(length: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Start and stop of pieces of `length` of at most two lengths, so that at most two programs are compiled."""
-    size = math.ceil(length / math.ceil(length / longest))
-    for start in range(0, length, size):
-        yield start, min(start + size, length)

@@ -1,0 +1,217 @@
+"""The kernels of a dozen pipelines, compiled for A100 and H100 without a GPU: registers, instructions, predicted rates.
+
+    pip install '.[gpu-code]'
+    python benchmarks/gpu.py [code] [cpu] [gpu] [table] [--only WORD] [--results FILE] [--readme README.md]
+
+`code` compiles, `cpu` measures `run_fleet` on this machine's cores, `gpu` measures the kernel where JAX sees a GPU, and
+`table` prints all of it side by side; all but `gpu` unless named. What is found is kept in FILE, so that parts may run
+at different times. `--readme` also writes the table of predictions between the marks `<!-- gpu -->`.
+
+A prediction is the least of four rates. Issue: a scheduler issues one instruction a cycle. Pipes: the units that
+instructions share. Latency: the cycles that the compiler put between the instructions of one warp, divided among the
+warps that fit beside each other, and one wait for the memory. Bandwidth: samples in, readings out. Blocks are whole
+waves. Samples and readings are on the card; copying them there and back is not counted, but shown as a bound of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import rivals
+
+import icvi_jax as icvi
+
+STREAMS, BUS = 65536, 25e9  # streams of a fleet; bytes a second over PCIe 4, 16 lanes, as measured by many
+TWO, SIX = ("xb", "db"), ("xb", "db", "ch", "pbm", "csil", "wb")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU; rates in units a second, pipes in cycles that a warp's instruction takes of a scheduler's unit."""
+
+    architecture: str
+    processors: int
+    clock: float
+    bandwidth: float
+    fma: int
+    wait: int = 600  # cycles until a sample is there from the card's memory
+
+
+CARDS = {
+    "A100": Card("sm_80", 108, 1.41e9, 1555e9, 2),
+    "H100": Card("sm_90", 132, 1.755e9, 3350e9, 1),
+}
+
+
+def pipeline(clusterer, names=TWO, **monitors):
+    every = {e.index().name: e.index for e in icvi.indices.catalogue()}
+    names = [name for name in every if name not in ("conn", "osil")] if names == "all" else names
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some of them are not defined for all streams
+        panel = icvi.Panel(indices=tuple(every[name]() for name in names), forgetting=rivals.FORGETTING)
+        return icvi.Pipeline(clusterer=clusterer, panel=panel, monitors=monitors)
+
+
+def kmeans(k):
+    return icvi.SequentialKMeans(k=k)
+
+
+PIPELINES = {  # pipeline, p
+    "k-means 2, p 1, XB": lambda: (pipeline(kmeans(2), ("xb",)), 1),
+    "k-means 4, p 2, XB": lambda: (pipeline(kmeans(4), ("xb",)), 2),
+    "k-means 4, p 2, XB DB": lambda: (pipeline(kmeans(4)), 2),
+    "k-means 4, p 2, six indices": lambda: (pipeline(kmeans(4), SIX), 2),
+    "k-means 4, p 2, 21 indices": lambda: (pipeline(kmeans(4), "all"), 2),
+    "k-means 3, p 8, XB DB": lambda: (pipeline(kmeans(3)), 8),
+    "k-means 10, p 2, XB DB": lambda: (pipeline(kmeans(10)), 2),
+    "k-means 10, p 2, XB DB, Distress": lambda: (pipeline(kmeans(10), xb=icvi.Distress(factor=3.0)), 2),
+    "k-means 10, p 2, six indices": lambda: (pipeline(kmeans(10), SIX), 2),
+    "k-means 10, p 2, 21 indices": lambda: (pipeline(kmeans(10), "all"), 2),
+    "k-means 16, p 2, XB DB": lambda: (pipeline(kmeans(16)), 2),
+    "k-means 10, p 8, XB DB": lambda: (pipeline(kmeans(10)), 8),
+    "OEC 4, p 2, XB DB": lambda: (pipeline(icvi.OnlineEllipsoidal(capacity=4)), 2),
+    "OEC 8, p 2, XB DB": lambda: (pipeline(icvi.OnlineEllipsoidal(capacity=8)), 2),
+}
+
+
+def code(name):
+    """What the compiler makes of one pipeline, for each architecture."""
+    import gpu_code
+
+    pipe, p = PIPELINES[name]()
+    kernel = gpu_code.kernel_of(pipe, p)
+    words = sum(len(part.items) for part in kernel.unrolled.state)
+    outputs = sum(len(part.items) for part in kernel.unrolled.outputs)
+    found = {"operations": kernel.operations, "words": words, "bytes": 4 * (p + outputs)}
+    ir = gpu_code.lowered(kernel, pipe, p)
+    for architecture in gpu_code.ARCHITECTURES:
+        start = time.process_time()
+        found[architecture] = asdict(gpu_code.compiled(ir, architecture)) | {"seconds": time.process_time() - start}
+    return found
+
+
+def measured(name, make, repeats=3):
+    """Million samples a second of `run_fleet`; `make` puts the samples where they shall be."""
+    pipe, p = PIPELINES[name]()
+    X = make(rivals.blobs(STREAMS, 32, 4, p))
+    run = lambda: icvi.run_fleet(pipe, X, keep=("values", "label", "alarms"))  # noqa: E731
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        for a in run().readings.values.values():
+            getattr(a, "block_until_ready", lambda: None)()
+        times.append(time.perf_counter() - start)
+    return X.shape[0] * X.shape[1] / min(times[1:]) / 1e6
+
+
+def bounds(found, card):
+    """Million samples a second for a whole fleet by each bound, and the warps that a processor holds."""
+    made = found[card.architecture]
+    registers, pipes = math.ceil(made["registers"] / 8) * 8, made["pipes"]
+    blocks = min(16, 65536 // (registers * 128))  # of four warps: one for each scheduler
+    waves = math.ceil(STREAMS / 128 / (card.processors * blocks))
+    fleet = STREAMS * card.clock / 1e6 / waves
+    cycles = {
+        "issue": blocks * made["instructions"],
+        "pipes": blocks * max(2 * pipes["alu"], card.fma * pipes["fma"], 8 * pipes["special"], 4 * pipes["memory"]),
+        "latency": made["stalls"] + card.wait,
+    }
+    rates = {name: fleet / n for name, n in cycles.items()}
+    return rates | {"bandwidth": card.bandwidth / found["bytes"] / 1e6}, 4 * blocks
+
+
+def table(results):
+    """Everything, a line a pipeline and card."""
+    print(f"\nrates in million samples a second, {STREAMS} streams; occupancy: warps of 64 beside each other")
+    head = "regs spill occ. instr.    issue    pipes  latency  memory   bus | predicted measured |    CPU  ratio"
+    for card_name, card in CARDS.items():
+        print(f"\n{card_name:33s} {head}")
+        for name, found in results["code"].items():
+            made = found[card.architecture]
+            rates, warps = bounds(found, card)
+            predicted, cpu = min(rates.values()), results.get("cpu", {}).get(name)
+            ran = results.get("gpu", {}).get(card_name, {}).get(name)
+            beside = f"{cpu:6.1f} {predicted / cpu:6.0f}" if cpu else "     ?      ?"
+            print(
+                f"{name:33s} {made['registers']:4d} {made['spilled']:5d} {warps:4d} {made['instructions']:6d} "
+                + " ".join(f"{rates[n]:8.0f}" for n in ("issue", "pipes", "latency"))
+                + f" {rates['bandwidth']:7.0f} {BUS / found['bytes'] / 1e6:5.0f} | {predicted:9.0f} "
+                + (f"{ran:8.0f}" if ran else "  no GPU") + f" | {beside}"
+            )  # fmt: skip
+    print("\ninstructions of the PTX a sample, sm_80")
+    for name, found in results["code"].items():
+        parts = ", ".join(f"{n} {what}" for what, n in found["sm_80"]["classes"].items())
+        print(f"{name:33s} {found['operations']:5d} operations: {parts}; {found['bytes']} bytes")
+
+
+def readme(results, path):
+    """The table of predictions, between its marks."""
+    chosen = ("k-means 4, p 2, XB DB", "k-means 10, p 2, XB DB, Distress", "k-means 10, p 2, 21 indices", "OEC 8, p 2, XB DB")
+    lines = [
+        "| predicted for 65,536 streams, million samples a second | 2 CPU cores, measured | A100, predicted | H100, predicted |",
+        "|---|---|---|---|",
+    ]
+    for name in chosen:
+        cpu = results["cpu"][name]
+        cells = [min(bounds(results["code"][name], card)[0].values()) for card in CARDS.values()]
+        lines.append(f"| {name} | {cpu:.1f} | " + " | ".join(f"{rate:,.0f} ({rate / cpu:.0f}×)" for rate in cells) + " |")
+    text = Path(path).read_text()
+    before, after = text.split("<!-- gpu -->")[0], text.split("<!-- /gpu -->")[1]
+    Path(path).write_text(f"{before}<!-- gpu -->\n" + "\n".join(lines) + f"\n<!-- /gpu -->{after}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=["code", "cpu", "gpu", "table", []])
+    parser.add_argument("--only", default="", help="pipelines whose name has this in it")
+    parser.add_argument("--results", default="gpu.json", help="file to go on from and to write")
+    parser.add_argument("--readme")
+    parser.add_argument("--jobs", type=int, default=1)
+    chosen = parser.parse_args()
+    parts = chosen.parts or ["code", "cpu", "table"]
+    file = Path(chosen.results)
+    results = json.loads(file.read_text()) if file.exists() else {}
+    names = [name for name in PIPELINES if chosen.only in name]
+
+    def keep(part, name, value):
+        results.setdefault(part, {})[name] = value
+        results[part] = dict(sorted(results[part].items(), key=lambda item: [*PIPELINES, item[0]].index(item[0])))
+        file.write_text(json.dumps(results, indent=1))
+
+    if "code" in parts:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        with ProcessPoolExecutor(chosen.jobs, get_context("spawn")) as pool:
+            for name, future in [(name, pool.submit(code, name)) for name in names]:
+                keep("code", name, future.result())
+                seconds = results["code"][name]["sm_80"]["seconds"]
+                print(f"compiled: {name} ({seconds:.0f} s each)", file=sys.stderr, flush=True)
+    if "cpu" in parts:
+        for name in names:
+            keep("cpu", name, measured(name, lambda X: X))
+    if "gpu" in parts:
+        import jax
+
+        kind = jax.devices()[0].device_kind
+        card = next((card for card in CARDS if card in kind), kind)
+        if jax.default_backend() == "cpu":
+            raise SystemExit("JAX sees no GPU here; without one there are only predictions")
+        for name in names:
+            keep("gpu", card, results.get("gpu", {}).get(card, {}) | {name: measured(name, jax.device_put)})
+    if "table" in parts and "code" in results:
+        table(results)
+    if chosen.readme:
+        readme(results, chosen.readme)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Afar: a fleet whose samples are not memory of the host: on another device, traced, or torch's with gradients.
+
+Everything stays where it is: what comes back lies on the devices that the samples lie on.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from icvi_jax.drive import inputs
+from icvi_jax.drive.engine import Walk
+from icvi_jax.drive.loop import loop
+from icvi_jax.drive.scan import scan_fleet
+from icvi_jax.drive.xla import Done
+from icvi_jax.kernels.arrays import namespace
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Array, Reading
+
+
+class Afar:
+    """Many streams on their way through time, as `icvi_jax.drive.engine.Engine` is for those of the host.
+
+    Parameters
+    ----------
+    pipe, keep : the pipeline, and the fields of its readings that are wanted.
+    given : the first samples (N, T, p).
+    state : (…, N), not consumed; None: from the first sample.
+    mesh : devices on one axis "streams", to go to. None: where the samples are.
+
+    Attributes
+    ----------
+    streams : N.
+    """
+
+    def __init__(
+        self, pipe: Pipeline, given: inputs.Given, state: PipelineState | None, keep: tuple[str, ...],
+        mesh: Mesh | None = None,
+    ) -> None:  # fmt: skip
+        self._pipe, self._step, self._torch, self._phase = pipe, Walk(keep), given.library == "torch", 0
+        self._mesh, self._axis = (mesh, "streams") if mesh is not None else _divided(given.x)
+        self.streams, _, p = given.x.shape
+        if state is None:
+            xp = namespace(given.x) if self._torch else jnp
+            state = pipe.init(p, (self.streams,), xp=xp, dtype=given.x.dtype)
+        self._state = state if self._torch else jax.tree.map(jnp.asarray, state)
+        self._more = 0 if mesh is None else -self.streams % mesh.size  # each device has as many
+        self._state = jax.tree.map(lambda a: self._filled(a, -1, 0), self._state)
+
+    @property
+    def state(self) -> PipelineState:
+        """The states of all streams, (…, N)."""
+        return jax.tree.map(lambda a: a[..., : self.streams], self._state) if self._more else self._state
+
+    def advance(self, X: Array, elapsed: Array | None = None, every: int = 1, done: Done | None = None) -> Reading:
+        """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
+        N, T, _ = X.shape
+        if self._torch:
+            xp = namespace(X)
+            gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=X.dtype)
+            turned = xp.permute_dims(X, (1, 2, 0))
+            self._state, made = loop(self._step, self._pipe, self._state, turned, gaps, every, self._phase)
+            readings = jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
+        else:
+            gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
+            gaps = gaps if gaps is None or gaps.ndim == 1 else self._filled(gaps, 0, 1)
+            Z = self._filled(X, 0, jnp.nan)
+            if self._mesh is not None:
+                Z = jax.device_put(Z, NamedSharding(self._mesh, P(self._axis)))
+            self._state, readings = scan_fleet(
+                self._step, self._pipe, self._state, Z, gaps, every, self._phase, self._mesh, self._axis
+            )
+            readings = jax.tree.map(lambda a: a[:N], readings) if self._more else readings
+        self._phase = (self._phase + T) % every
+        if done is not None:
+            done(N * T)
+        return readings
+
+    def _filled(self, a: Array, axis: int, value: float) -> Array:
+        """Streams filled up so that each device has as many."""
+        if not self._more:
+            return a
+        widths = [(0, 0)] * a.ndim
+        widths[axis] = (0, self._more)
+        return jnp.pad(a, widths, constant_values=value)
+
+
+def _divided(X: Array) -> tuple[Mesh | None, object]:
+    """The mesh and its axis over which the streams of X (N, T, p) are divided, or nothing."""
+    if not isinstance(X, jax.Array) or isinstance(X, jax.core.Tracer) or len(X.devices()) == 1:
+        return None, None
+    where = X.sharding
+    if not isinstance(where, NamedSharding) or not where.spec or where.spec[0] is None:
+        return None, None
+    return where.mesh, where.spec[0]
