@@ -107,9 +107,9 @@ class Kernel:
         for a, part in zip(jax.tree.leaves(state), self.unrolled.state):
             real = part.dtype.kind == "f"
             rows[real].append(xp.asarray(a).astype(xp.float32 if real else xp.int32).reshape(-1, a.shape[-1]))
-        spare = xp.zeros((1, jax.tree.leaves(state)[0].shape[-1]))
-        return Words(*(xp.concatenate(rows[real] or [spare.astype(kind)])
-                       for real, kind in ((True, xp.float32), (False, xp.int32))))  # fmt: skip
+        spare = xp.zeros((1, jax.tree.leaves(state)[0].shape[-1]), xp.int32)
+        floats, wholes = (xp.concatenate(rows[real] or [spare]) for real in (True, False))
+        return Words(floats.astype(xp.float32), wholes)
 
     def state(self, words: Words) -> Tree:
         """Words as a state."""
