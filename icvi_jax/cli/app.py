@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from icvi_jax.cli.config import apply_config
-from icvi_jax.cli.options import DATA, MODEL, Config, Data, Feed, Model, Output, Panel, Site
+from icvi_jax.cli.options import DATA, MODEL, Alarms, Config, Data, Feed, Model, Output, Panel, Site
 
 app = App(
     name="icvi",
@@ -23,7 +23,7 @@ Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].valu
 InData = Parameter(group=DATA)
 DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
 OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
-FEED_OPTIONS, SITE_OPTIONS = Feed(), Site()
+FEED_OPTIONS, SITE_OPTIONS, ALARM_OPTIONS = Feed(), Site(), Alarms()
 
 
 def _shown(value: object) -> object:
@@ -61,6 +61,7 @@ def run(
     format: Annotated[Literal["auto", "sensorscope", "gas"], InData] = "auto",
     data: Data = DATA_OPTIONS,
     model: Model = MODEL_OPTIONS,
+    alarms: Alarms = ALARM_OPTIONS,
     output: Output = OUTPUT_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
@@ -79,7 +80,7 @@ def run(
     """
     from icvi_jax.cli.run import run_command
 
-    return run_command(source, seed, label, format, data, model, output)
+    return run_command(source, seed, label, format, data, model, alarms, output)
 
 
 @app.command
@@ -90,6 +91,7 @@ def fleet(
     node: Annotated[str, InData] = "",
     data: Data = DATA_OPTIONS,
     model: Model = MODEL_OPTIONS,
+    alarms: Alarms = ALARM_OPTIONS,
     output: Output = OUTPUT_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
@@ -105,7 +107,7 @@ def fleet(
     """
     from icvi_jax.cli.fleet import fleet_command
 
-    return fleet_command(source, node, data, model, output)
+    return fleet_command(source, node, data, model, alarms, output)
 
 
 @app.command
@@ -113,6 +115,7 @@ def watch(
     *,
     feed: Feed = FEED_OPTIONS,
     model: Model = MODEL_OPTIONS,
+    alarms: Alarms = ALARM_OPTIONS,
     site: Site = SITE_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
@@ -122,7 +125,7 @@ def watch(
     """
     from icvi_jax.cli.watch import watch_command
 
-    return watch_command(feed, site, model)
+    return watch_command(feed, site, model, alarms)
 
 
 @app.command
@@ -136,6 +139,7 @@ def compare(
     label: Annotated[str, InData] = "",
     data: Data = DATA_OPTIONS,
     panel: Panel = PANEL_OPTIONS,
+    alarms: Alarms = ALARM_OPTIONS,
     output: Output = OUTPUT_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
@@ -156,7 +160,7 @@ def compare(
     """
     from icvi_jax.cli.compare import compare_command
 
-    return compare_command(source, clusterer, k, seed, label, data, panel, output)
+    return compare_command(source, clusterer, k, seed, label, data, panel, alarms, output)
 
 
 @app.command
@@ -173,6 +177,14 @@ def clusterers() -> int:
     from icvi_jax.cli.clusterers import show_clusterers
 
     return show_clusterers()
+
+
+@app.command
+def monitors() -> int:
+    """List the monitors, what each one listens to, and what it says."""
+    from icvi_jax.cli.catalogues import show_monitors
+
+    return show_monitors()
 
 
 @app.command

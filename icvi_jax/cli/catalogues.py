@@ -1,4 +1,4 @@
-"""`icvi indices` and `icvi datasets`: what there is."""
+"""`icvi indices`, `icvi monitors` and `icvi datasets`: what there is."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ def show_indices() -> int:
         rows.append((entry.name, {"min": "small", "max": "large"}[entry.goal], f"{low} … {high}", entry.meaning))
     tell_table(("name", "good is", "range", "what it says"), rows)
     say("Use them with --index, such as: icvi run file.csv --index xb db ch")
+    return 0
+
+
+def show_monitors() -> int:
+    """Print the monitors."""
+    from icvi_jax.cli.alarms import KINDS
+    from icvi_jax.monitors import SampleMonitor
+
+    rows = []
+    for name, kind in KINDS.items():
+        hears = "the columns" if issubclass(kind, SampleMonitor) else "an index"
+        rows.append((name, hears, (kind.__doc__ or "").strip().splitlines()[0]))
+    tell_table(("name", "listens to", "what it does"), rows)
+    say("Use them with --monitor, such as: icvi run file.csv --monitor change --false-alarms 1/day")
     return 0
 
 

@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.cli.alarms import budget_of, settings_of
 from icvi_jax.cli.clusterers import USUAL, entry_of
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Data, Model, Output, Panel
+from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
-from icvi_jax.cli.summary import GOOD, at, tell_source
+from icvi_jax.cli.summary import GOOD, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.clusterers.catalogue import catalogue
 from icvi_jax.evaluation import match
 from icvi_jax.report.result import ONE_CLUSTER, Result, outside_stretches, true_changes
+from icvi_jax.report.told import at
 
 TOLERANCE = 50  # samples within which an alarm counts as being about a change
 MOST_ACROSS = 6  # indices that have a column of the printed table; more have a row
@@ -32,6 +34,7 @@ def compare_command(
     label: str,
     data: Data,
     panel: Panel,
+    alarms: Alarms,
     output: Output,
 ) -> int:
     """Run every candidate on the same samples, and say which one each index prefers."""
@@ -41,11 +44,11 @@ def compare_command(
     spreads = spreads_of(table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
     candidates = candidates_of(model, names, ks)
-    results = []
+    results, budget = [], budget_of(alarms, table)
     for candidate in candidates.values():
-        pipe = pipeline_of(candidate, stream_k, watch_all=True, spreads=spreads)
+        pipe = pipeline_of(candidate, stream_k, watch_all=True, spreads=spreads, alarms=alarms, budget=budget)
         check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
-        results.append(compute(pipe, table))
+        results.append(compute(pipe, table, budget, settings_of(alarms, budget)))
     result = _merge(tuple(candidates), results)
     _summarize(result, write_all(result, output))
     return 0
@@ -76,7 +79,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         field: np.concatenate([getattr(result, field) for result in results])
         for field in ("x", "label", "k", "seen", "outlier", "overflow", "surprise")
     }
-    for field in ("values", "codes", "standing", "score"):
+    for field in ("values", "codes", "standing", "score", "causes", "chances"):
         stacked[field] = {
             name: np.concatenate([getattr(result, field)[name] for result in results]) for name in getattr(first, field)
         }

@@ -13,8 +13,8 @@ from icvi_jax.cli.clusterers import described
 from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
-from icvi_jax.report.result import About, Result
-from icvi_jax.tables.table import Fleet, Table
+from icvi_jax.report.result import CHANGE, About, Result
+from icvi_jax.tables.table import Fleet, Table, some_names
 
 PIECES = 64  # also how many times the centres are noted
 LEAST, MOST_CELLS = 64, 20_000_000
@@ -28,8 +28,13 @@ def about(index: icvi.indices.Index) -> About:
     return About(title, index.goal, index.positive, entry.meaning.rstrip("."))
 
 
-def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
-    """Run the pipeline over all samples.
+def compute(
+    pipe: icvi.Pipeline,
+    data: Table | Fleet,
+    budget: icvi.Budget | None = None,
+    settings: tuple[tuple[str, str], ...] = (),
+) -> Result:
+    """Run the pipeline over all samples; `settings` are said beside those of the pipeline.
 
     The last piece is filled up with missing samples, which change nothing, so that all pieces have one shape and
     compile once.
@@ -57,7 +62,36 @@ def compute(pipe: icvi.Pipeline, data: Table | Fleet) -> Result:
         centers.append(np.asarray(readings.centers[:, -1]))
         snapshots.append(min((piece + 1) * size, steps) - 1)
         parts.append(readings._replace(centers=None))
-    return _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
+    result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
+    raised = () if budget is None else (("raised", measured(result, budget)),)
+    return result._replace(
+        settings=(*result.settings, *settings, *raised), notes=(*result.notes, *unheard(pipe, state, data.features))
+    )
+
+
+def measured(result: Result, budget: icvi.Budget) -> str:
+    """How many alarms were raised, counted as the budget counts them."""
+    alarms = sum(int((codes == 1).sum()) for codes in result.codes.values())
+    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}, true ones among them"
+
+
+def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState, features: tuple[str, ...]) -> list[str]:
+    """Which columns are not watched at the end since their values hardly ever move."""
+    monitor = pipe.monitors.get(CHANGE)
+    if not isinstance(monitor, icvi.Change):
+        return []
+    muted = np.asarray(monitor.muted(state.monitors[CHANGE])).reshape(len(features), -1)
+    names = []
+    for feature, nodes in zip(features, muted):
+        if nodes.any():
+            names.append(feature + ("" if nodes.all() else f" ({int(nodes.sum())} of {len(nodes)} nodes)"))
+    some = some_names(names)
+    return [f"mute, since most rows just repeat the one before; not watched for changes: {some}"] if names else []
+
+
+def scores(score: dict[str, NDArray[np.float32]], codes: dict[str, NDArray[np.int8]]) -> dict[str, NDArray[np.float32]]:
+    """Scores that are 0 where all is well: columns say how rare each sample is, and only alarms count here."""
+    return {name: np.where(codes[name] > 0, one, 0) if name == CHANGE else one for name, one in score.items()}
 
 
 def _lead(reading: icvi.Reading) -> icvi.Reading:
@@ -79,6 +113,7 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
     single, indices = isinstance(data, Table), pipe.panel.indices
     seen = joined(lambda part: part.seen)
     missing = [] if seen.all() else [f"{100 * (~seen).mean():.3g} % of the samples are missing or incomplete"]
+    codes = {name: code.astype(np.int8) for name, code in alarms("code").items()}
     settings = (
         ("clusterer", described(pipe.clusterer)),
         ("forgetting", f"{float(pipe.panel.forgetting):g}"),
@@ -93,9 +128,11 @@ def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
         x=x,
         values={index.name: joined(lambda part, name=index.name: part.values[name]) for index in indices},
         about={index.name: about(index) for index in indices},
-        codes={name: codes.astype(np.int8) for name, codes in alarms("code").items()},
+        codes=codes,
         standing=alarms("standing"),
-        score=alarms("score"),
+        score=scores(alarms("score"), codes),
+        causes=alarms("cause"),
+        chances=alarms("p"),
         label=joined(lambda part: part.cluster),
         snapshots=snapshots,
         centers=centers,

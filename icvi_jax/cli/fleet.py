@@ -6,27 +6,30 @@ from pathlib import Path
 
 import numpy as np
 
+from icvi_jax.cli.alarms import budget_of, settings_of
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Data, Model, Output
+from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import at, tell_source
+from icvi_jax.cli.summary import tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.report.result import ONE_CLUSTER, Result, distress_score, worst_first
+from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
+from icvi_jax.report.told import at
 from icvi_jax.tables import Fleet, TableError, read_fleet
 
-SHOWN = 10
+SHOWN, COLUMNS = 10, 3
 
 
-def fleet_command(source: str, node: str, data: Data, model: Model, output: Output) -> int:
+def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
     """Read, compute on all cores, rank, write."""
     check_output(output)
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads)))
-    pipe = pipeline_of(model, spreads=spreads)
+    budget = budget_of(alarms, fleet)
+    pipe = pipeline_of(model, spreads=spreads, alarms=alarms, budget=budget)
     _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)
-    result = compute(pipe, fleet)
+    result = compute(pipe, fleet, budget, settings_of(alarms, budget))
     _summarize(result, write_all(result, output))
     return 0
 
@@ -48,26 +51,39 @@ def _check(fleet: Fleet, needed: int) -> None:
 def _summarize(result: Result, written: list[Path]) -> None:
     """Print the worst nodes."""
     tell_source(result)
-    name, score = next(iter(result.codes)), distress_score(result)
-    codes, standing = result.codes[name], result.standing[name]
-    say(
-        f"{int(standing.any(axis=1).sum())} nodes were in distress at some time, "
-        f"{int(standing[:, -1].sum())} still are; {int((codes == 1).sum()):,} spikes (by {name})"
-    )
+    score = distress_score(result)
+    listening = listeners(result)
+    for name in listening[:1]:
+        codes, standing = result.codes[name], result.standing[name]
+        say(
+            f"{int(standing.any(axis=1).sum())} nodes were in distress at some time, "
+            f"{int(standing[:, -1].sum())} still are; {int((codes == 1).sum()):,} spikes (by {name})"
+        )
+    for name in columns_of(result):
+        codes = result.codes[name]
+        say(f"{int(codes.any(axis=1).sum())} nodes had columns that changed, {int((codes > 0).sum()):,} times in all")
     rows = []
     for n in worst_first(result)[:SHOWN]:
-        first = at(result, int(np.argmax(codes[n] > 0))) if codes[n].any() else "–"
-        rows.append(
-            (
-                result.nodes[n],
-                f"{score[n]:.3g}",
-                str(int((codes[n] == 1).sum())),
-                f"{100 * standing[n].mean():.3g} %",
-                first,
-            )
-        )
+        rows.append((result.nodes[n], f"{score[n]:.3g}", *_alarms(result, int(n), listening[:1])))
     lone = int((result.k.max(axis=1) <= 1).sum())
     if lone:
         say(f"{lone} of {len(result.nodes)} nodes have {ONE_CLUSTER}")
-    tell_table(("worst nodes", "score", "spikes", "in distress", "first alarm"), rows)
+    heads = [head for _ in listening[:1] for head in ("spikes", "in distress")]
+    heads += ["columns that changed"] if len(result.codes) > len(listening) else []
+    tell_table(("worst nodes", "score", *heads, "first alarm"), rows)
     tell_written(written)
+
+
+def _alarms(result: Result, n: int, listening: list[str]) -> list[str]:
+    """The cells of one node: its spikes, how long distress stood, which columns changed how often, the first alarm."""
+    cells = []
+    for name in listening:
+        cells += [str(int((result.codes[name][n] == 1).sum())), f"{100 * result.standing[name][n].mean():.3g} %"]
+    first = [int(np.argmax(codes[n] > 0)) for codes in result.codes.values() if codes[n].any()]
+    for name in columns_of(result):
+        causes = result.causes[name][n][result.codes[name][n] > 0]
+        counts = np.bincount(causes[causes >= 0], minlength=len(result.features))
+        often = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
+        some = [f"{result.features[j]} {counts[j]}×" for j in often[:COLUMNS]]
+        cells.append(", ".join(some) + (" …" if len(often) > COLUMNS else "") or "–")
+    return [*cells, at(result, min(first)) if first else "–"]

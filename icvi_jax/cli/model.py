@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
+from icvi_jax.cli.alarms import monitors_of
 from icvi_jax.cli.clusterers import clusterer_of, entry_of
-from icvi_jax.cli.options import Model
+from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices.catalogue import catalogue
-from icvi_jax.monitors.distress import Distress
 from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
 
 SEVERAL = "needs a clusterer with several prototypes a cluster, such as --clusterer merge-split"
+USUAL_ALARMS = Alarms()
 APART, WARMUP = 10, 200
 """Spreads that differ more are brought to one scale, which the first samples set."""
 
@@ -48,9 +49,14 @@ def fading(index: icvi.indices.Index) -> icvi.indices.Index:
 
 
 def pipeline_of(
-    model: Model, stream_k: int | None = None, watch_all: bool = False, spreads: NDArray[np.float64] | None = None
+    model: Model,
+    stream_k: int | None = None,
+    watch_all: bool = False,
+    spreads: NDArray[np.float64] | None = None,
+    alarms: Alarms = USUAL_ALARMS,
+    budget: icvi.Budget | None = None,
 ) -> icvi.Pipeline:
-    """The whole pipeline; the first index raises alarms, or all of them do.
+    """The whole pipeline; the first index raises alarms, or all of them do, and share the budget with the columns.
 
     `stream_k` is that of a built-in stream, None for a file. `spreads` (p,) of the columns say whether to standardize;
     where nobody knows them, in a live stream, it is done.
@@ -62,12 +68,12 @@ def pipeline_of(
     if model.forgetting < 1:
         indices = tuple(map(fading, indices))
     watched = [index.name for index in (indices if watch_all else indices[:1])]
-    if clusterer.finds_k and not watch_all:
+    if clusterer.finds_k and not watch_all and "change" not in alarms.monitor:
         watched.append(SURPRISE)  # one that learns a change at once keeps its indices quiet
     return icvi.Pipeline(
         clusterer=clusterer,
         panel=icvi.Panel(indices=indices, forgetting=model.forgetting, of="clusters" if clusterer.grouped else "slots"),
-        monitors={name: Distress() for name in watched},
+        monitors=monitors_of(alarms, watched, budget),
         standardize=icvi.Standardize(warmup=WARMUP) if standardizes(model, spreads) else None,
     )
 

@@ -10,7 +10,8 @@ from cyclopts import Group, Parameter
 
 DATA = Group("Data", sort_key=1)
 MODEL = Group("Clusters and indices", sort_key=2)
-OUTPUT = Group("Output", sort_key=3)
+ALARMS = Group("Alarms", sort_key=3)
+OUTPUT = Group("Output", sort_key=4)
 
 
 @Parameter(name="*", group=MODEL)
@@ -27,7 +28,7 @@ class Panel:
     set: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
     """Further options of the clusterer, such as `gain=10 far=2.5`; `icvi clusterers` lists them."""
     index: tuple[str, ...] = ("xb", "db")
-    """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises the alarms."""
+    """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises alarms."""
     forgetting: float = 0.9
     """How much of the past each sample keeps: 0.9 remembers about 10 samples, 1 forgets nothing."""
     standardize: Annotated[bool | None, Parameter(negative="--no-standardize")] = None
@@ -44,6 +45,24 @@ class Model(Panel):
     """sk-means (the default), rebirth, fuzzy, merge-split, oec, …; `icvi clusterers` says what each is for."""
     k: Annotated[int | None, Parameter(name="-k")] = None
     """Number of clusters of sk-means and fuzzy (3 if not given), and most clusters of rebirth (10)."""
+
+
+@Parameter(name="*", group=ALARMS)
+@dataclass(frozen=True, kw_only=True)
+class Alarms:
+    """What raises alarms, and how many of them may be false."""
+
+    false_alarms: Annotated[str, Parameter(metavar="N/ROWS|N/day")] = "10/10000"
+    """False alarms you can live with: in so many rows of a stream (10/10000), or in a time (1/day, 2/hour) for the
+    whole stream or fleet; all monitors share them. `none` promises nothing: an index has to get 6 times worse."""
+    monitor: tuple[str, ...] = ("change", "distress")
+    """Monitors to use; `icvi monitors` lists them."""
+    patience: int = 100
+    """Rows that the clusters may take to learn what is new, before it counts as distress."""
+    settle: Annotated[int | None, Parameter(metavar="ROWS")] = None
+    """Rows at the start in which nothing is said: 200 for changes of a column, 50 for an index, if not given."""
+    interval: float | None = None
+    """Seconds between two rows of a node, for false alarms an hour or a day; found in the file if not given."""
 
 
 @Parameter(name="*", group=DATA)
@@ -98,6 +117,8 @@ class Feed:
     """Key of the time; found by its name if not given."""
     node: str = "node"
     """Key that names the node; samples without it are of one node."""
+    nodes: int | None = None
+    """How many nodes there will be, to share false alarms an hour or a day."""
     keep_old: bool = False
     """Count a sample although its time is not later than that of the last one of its node; otherwise it is passed over,
     so that a file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given."""

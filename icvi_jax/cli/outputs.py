@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from icvi_jax.cli.options import Output
 from icvi_jax.report.page import write_page
 from icvi_jax.report.plot import figure
-from icvi_jax.report.result import CODES, Result
+from icvi_jax.report.result import CHANGE, CODES, Result
 from icvi_jax.tables import whole, write_table
 from icvi_jax.tables.write import check_extension
 
@@ -37,7 +37,12 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
     for name, codes in result.codes.items():
         columns[f"{name}_alarm"] = codes.reshape(-1)
         words[f"{name}_alarm"] = ("", *CODES[1:])
-        columns[f"{name}_distress"] = result.standing[name].reshape(-1)
+        if name != CHANGE:
+            columns[f"{name}_distress"] = result.standing[name].reshape(-1)
+        else:
+            columns[f"{name}_column"] = np.where(codes > 0, result.causes[name], -1).reshape(-1) + 1
+            words[f"{name}_column"] = ("", *result.features)
+            columns[f"{name}_p"] = result.chances[name].reshape(-1)
     return columns, words
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from icvi_jax.cli.alarms import budget_of, settings_of
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Data, Model, Output
+from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import summarize
 
 
-def run_command(source: str, seed: int, label: str, format: str, data: Data, model: Model, output: Output) -> int:
+def run_command(
+    source: str, seed: int, label: str, format: str, data: Data, model: Model, alarms: Alarms, output: Output
+) -> int:
     """Read, compute, write, and say what happened."""
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
     spreads = spreads_of(table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
-    pipe = pipeline_of(model, stream_k, spreads=spreads)
+    budget = budget_of(alarms, table)
+    pipe = pipeline_of(model, stream_k, spreads=spreads, alarms=alarms, budget=budget)
     check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
-    result = compute(pipe, table)
+    result = compute(pipe, table, budget, settings_of(alarms, budget))
     written = write_all(result, output)
     summarize(result, written)
     return 0

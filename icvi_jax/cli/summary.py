@@ -7,16 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.monitors.story import clock, story
-from icvi_jax.report.result import ONE_CLUSTER, Result
+from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result
+from icvi_jax.report.told import at, indices_add, told
 
 MOST_SENTENCES, MOST_COLUMNS = 20, 30
 GOOD = {"min": "small", "max": "large"}
-
-
-def at(result: Result, sample: int) -> str:
-    """When a sample was."""
-    return f"sample {sample}" if result.times is None else clock(result.times[sample])
 
 
 def tell_source(result: Result, unit: str = "nodes") -> None:
@@ -49,11 +44,14 @@ def summarize(result: Result, written: list[Path]) -> None:
         rows.append((name, GOOD[result.about[name].goal], *cells))
     tell_table(("index", "good is", "first", "median", "worst", "last"), rows)
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
-    for name, codes in result.codes.items():
-        sentences = story(codes[0], result.times, result.seen[0])
-        say(f"alarms of {name}: {len(sentences) or 'none'}")
+    for name in result.codes:
+        sentences = told(result, 0, name)
+        say(f"alarms of {name if name != CHANGE else 'columns'}: {len(sentences) or 'none'}")
         for sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")
         if len(sentences) > MOST_SENTENCES:
             say(f"  … and {len(sentences) - MOST_SENTENCES} more, in the report")
+    add = indices_add(result, 0)
+    if add:
+        say(add)
     tell_written(written)

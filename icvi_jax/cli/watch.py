@@ -6,19 +6,24 @@ import io
 import os
 import sys
 
+from icvi_jax.cli.alarms import budget_of
 from icvi_jax.cli.model import pipeline_of
-from icvi_jax.cli.options import Feed, Model, Site
+from icvi_jax.cli.options import Alarms, Feed, Model, Site
 from icvi_jax.cli.programs import remember_programs
+from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.service import Service, serve
 
 
-def watch_command(feed: Feed, site: Site, model: Model) -> int:
+def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
     """Watch until the input ends or somebody ends it."""
     remember_programs()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is, whatever the terminal speaks
-    pipe = pipeline_of(model)
+    budget = budget_of(alarms, nodes=feed.nodes)
+    pipe = pipeline_of(model, alarms=alarms, budget=budget)
+    if budget is not None:
+        say(f"to expect: {budget}")
     serve(pipe, lambda: Reader(feed.columns, feed.time, feed.node), service_of(feed, site))
     return 0
 

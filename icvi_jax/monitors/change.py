@@ -156,16 +156,12 @@ class Change(SampleMonitor):
             armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
         )
 
-    def step(
-        self, state: ChangeState, x: Array, there: Array, heard: dict[str, Heard]
-    ) -> tuple[ChangeState, Alarm]:
+    def step(self, state: ChangeState, x: Array, there: Array, heard: dict[str, Heard]) -> tuple[ChangeState, Alarm]:
         xp, t, old = namespace(x), state.time, state.tail
         floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
         fades = contrast.Fades(*(cast(value, x) for value in (self.fast, self.slow, self.steady)))
         none, row = xp.zeros_like(t), xp.any(there, axis=0)
-        now, y, known = contrast.take(
-            state.contrast, x, there, t, fades, cast(self.mute, x), self.slower, self.spread
-        )
+        now, y, known = contrast.take(state.contrast, x, there, t, fades, cast(self.mute, x), self.slower, self.spread)
         p, tested, armed = x.shape[0], known, state.armed
         if self._q:
             more, ok = _read(heard, row, x[0, ...])
@@ -184,9 +180,7 @@ class Change(SampleMonitor):
         counted = ~fires & late & xp.any(known, axis=0)
         opened = advance(state.open, counted)
         closes = counted & (xp.astype(opened, x.dtype) >= cast(self.block, x))
-        new = tail.learn(
-            tail.heard(old, y, counted & known), fires & culprit, tail.fed(old, y), closes, memory
-        )
+        new = tail.learn(tail.heard(old, y, counted & known), fires & culprit, tail.fed(old, y), closes, memory)
         if self._q:
             armed = armed & ~(fires & ok & (more > new.level[p:, ...]))
         said = fires & (xp.astype(t, x.dtype) >= cast(self.silent, x))
@@ -207,6 +201,10 @@ class Change(SampleMonitor):
             cause=xp.where(said, cause, none - 1),
             p=xp.where(sure, chance, xp.full_like(chance, xp.nan)),
         )
+
+    def muted(self, state: ChangeState) -> Array:
+        """Which features have no channel now since their values hardly ever move: (p, *streams), boolean."""
+        return state.contrast.repeats > cast(self.mute, state.contrast.repeats)
 
     @property
     def _q(self) -> int:

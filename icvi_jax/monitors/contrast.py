@@ -89,9 +89,7 @@ class Fades(NamedTuple):
     steady: Array
 
 
-def start(
-    views: int, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object
-) -> ContrastState:
+def start(views: int, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ContrastState:
     """The state before any sample."""
     zero = xp.zeros((features, *streams), dtype=dtype)
     none = xp.zeros((features, *streams), dtype=xp.int32)

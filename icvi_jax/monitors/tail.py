@@ -82,9 +82,9 @@ def threshold(tail: Tail, chance: Array, floor: Array) -> Array:
     return tail.level - _scale(tail, floor) * (xp.log(-xp.log1p(-chance)) + EULER)
 
 
-def fed(tail: Tail, y: Array) -> Array:
-    """How far y is above μ, as a value that raised an alarm is learned: at most `FEED` spreads."""
-    return smaller(y - tail.level, FEED * namespace(y).sqrt(tail.square))
+def fed(tail: Tail, y: Array, feed: float = FEED) -> Array:
+    """How far y is above μ, as a value that raised an alarm is learned: at most `feed` spreads."""
+    return smaller(y - tail.level, feed * namespace(y).sqrt(tail.square))
 
 
 def heard(tail: Tail, y: Array, where: Array) -> Tail:
@@ -92,7 +92,7 @@ def heard(tail: Tail, y: Array, where: Array) -> Tail:
     return tail._replace(peak=namespace(y).where(where, larger(tail.peak, y), tail.peak))
 
 
-def learn(tail: Tail, fires: Array, e: Array, closes: Array, memory: Array) -> Tail:
+def learn(tail: Tail, fires: Array, e: Array, closes: Array, memory: Array, feed: float = FEED) -> Tail:
     """The tail after alarms and the ends of blocks.
 
     Parameters
@@ -100,11 +100,12 @@ def learn(tail: Tail, fires: Array, e: Array, closes: Array, memory: Array) -> T
     fires : where the channel learns from `e`, which is `fed` beforehand.
     closes : where the block ends: channels that heard a value learn from the largest.
     memory : how many maxima are remembered.
+    feed : a maximum counts as at most so many spreads away from the mean.
     """
     xp = namespace(tail.level)
     closes = closes & (tail.peak > -xp.inf)
     gap = xp.where(closes, tail.peak, tail.level) - tail.level
-    reach = FEED * xp.sqrt(tail.square)
+    reach = feed * xp.sqrt(tail.square)
     clipped = smaller(larger(gap, -reach), reach)
     e = xp.where(closes, xp.where(tail.blocks >= BLOCKS, clipped, gap), e)
     learns = fires | closes

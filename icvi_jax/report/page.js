@@ -29,7 +29,7 @@
   const value = (s, i) => { const v = scaled(s, level(s, i)); return s.log ? 10 ** v : v; };
   const labels = view(meta.detail.label), ks = view(meta.detail.k), centers = view(meta.detail.centers);
   for (const a of meta.alarms) {
-    for (const key of ["row", "at", "code"]) a[key] = view(a[key]);
+    for (const key of ["row", "at", "code", "cause"]) a[key] = view(a[key]);
     for (const key of ["row", "from", "to"]) a.spans[key] = view(a.spans[key]);
   }
   let chosen = 0, from = 0, to = Math.max(1, T - 1), colour = 0, px = 0, py = Math.min(1, meta.detail.features.length - 1);
@@ -196,6 +196,15 @@
       g.fillStyle = l === 255 ? "#aaa" : PALETTE[l % PALETTE.length];
       g.fillRect(x(t) - 1, y(v) - 1, 2.2, 2.2);
     }
+    let drawn = 0;
+    const column = 1 + meta.detail.features.indexOf(s);
+    for (const a of meta.alarms) for (let i = 0; i < a.row.length; i++)
+      if (a.row[i] === chosen && a.cause[i] === column && a.at[i] >= from && a.at[i] <= to) {
+        const v = get(a.at[i]), across = x(a.at[i]);
+        g.strokeStyle = "#D55E0099"; g.beginPath(); g.moveTo(across, TOP); g.lineTo(across, c.height - BOTTOM); g.stroke();
+        mark(g, across, Math.max(TOP + 9, y(Number.isFinite(v) ? v : high)), a.code[i]); drawn++;
+      }
+    c.canvas.dataset.alarms = drawn;
   }
   function drawClusters(c, width, x, last) {
     let top = 1;

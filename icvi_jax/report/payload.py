@@ -13,9 +13,8 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.monitors.story import story
-
-from .result import ONE_CLUSTER, Result, distress_score, true_changes, worst_first
+from .result import CHANGE, ONE_CLUSTER, Result, distress_score, true_changes, worst_first
+from .told import indices_add, told
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
@@ -139,12 +138,22 @@ def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, bl
         "row": block.add(row.astype(np.uint32)),
         "at": block.add((at // factor).astype(np.uint32)),
         "code": block.add(codes[row, at].astype(np.uint8)),
+        "cause": block.add(_causes(result, name, order, row, at)),
         "spans": {
             "row": block.add(begin[0].astype(np.uint32)),
             "from": block.add((begin[1] // factor).astype(np.uint32)),
             "to": block.add(((end[1] - 1) // factor).astype(np.uint32)),
         },
     }
+
+
+def _causes(
+    result: Result, name: str, order: NDArray[np.int64], row: NDArray[np.int64], at: NDArray[np.int64]
+) -> NDArray[np.uint32]:
+    """The column of each alarm, counted from 1; 0 for none."""
+    if name not in result.causes:
+        return np.zeros(len(row), np.uint32)
+    return (result.causes[name][order[row], at] + 1).astype(np.uint32)
 
 
 def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) -> dict[str, object]:
@@ -177,12 +186,14 @@ def _stories(result: Result, order: NDArray[np.int64]) -> tuple[list[list[str]],
         happened.append(0)
         for name, codes in result.codes.items():
             if codes[n].any():
-                told = story(codes[n], result.times, result.seen[n])
-                happened[-1] += len(told)
-                sentences += [
-                    f"{name}: {sentence}" if len(result.codes) > 1 else sentence for sentence in told[:MOST_SENTENCES]
-                ]
-                if len(told) > MOST_SENTENCES:
-                    sentences.append(f"… and {len(told) - MOST_SENTENCES} more")
+                said = told(result, int(n), name)
+                happened[-1] += len(said)
+                several = len(result.codes) > 1 and name != CHANGE
+                sentences += [f"{name}: {sentence}" if several else sentence for sentence in said[:MOST_SENTENCES]]
+                if len(said) > MOST_SENTENCES:
+                    sentences.append(f"… and {len(said) - MOST_SENTENCES} more")
+        add = indices_add(result, int(n))
+        if sentences and add:
+            sentences.append(f"{add[0].upper()}{add[1:]}.")
         stories.append(sentences)
     return stories, happened

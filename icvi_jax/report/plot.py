@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.table import Times, seconds_of, some_names
 
-from .result import CODES, About, Result, true_changes, worst_first
+from .result import CODES, About, Result, columns_of, true_changes, worst_first
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,10 +78,27 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
             at = np.flatnonzero(result.codes[name][node] == code)
             if at.size:
                 axes.plot(x[at], values[at], marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=CODES[code])
+    for key in columns_of(result):
+        for n, sample in enumerate(np.flatnonzero(result.codes[key][node])):
+            axes.axvline(x[sample], color=ALARMS[1][0], lw=0.7, alpha=0.7, label=None if n else "a column changed")
     changes = true_changes(result)
     for n, change in enumerate(changes):
         axes.axvline(x[change], color="#888888", lw=0.6, ls=":", label=None if n else "true change")
     axes.set_ylabel(f"{name}\n({DIRECTION[about.goal]})", fontsize=8)
+    legend(axes)
+
+
+def column_changes(axes: Axes, result: Result, feature: int) -> None:
+    """Mark on a column's curve where it was found to change."""
+    x, _ = axis_of(result)
+    color, marker = ALARMS[1]
+    for name in columns_of(result):
+        at = np.flatnonzero((result.codes[name][0] > 0) & (result.causes[name][0] == feature))
+        for sample in at:
+            axes.axvline(x[sample], color=color, lw=0.7, alpha=0.7)
+        if at.size:
+            y = result.x[0, at, feature]
+            axes.plot(x[at], y, marker, color=color, ms=6, mec="white", mew=0.5, ls="", label="this column changed")
     legend(axes)
 
 
@@ -132,6 +149,7 @@ def _single(result: Result) -> Figure:
         one.plot(*interrupted(x, result.x[0, :, feature]), lw=0.5, color="#bbbbbb", zorder=1)
         one.scatter(x[thin], result.x[0, thin, feature], s=2, c=colors, lw=0)
         one.set_ylabel(_wrapped(result.features[feature], 18, 3), fontsize=8)
+        column_changes(one, result, feature)
     axes[-1].scatter(x[thin], np.where(clusters >= 0, clusters, np.nan), s=2, c=colors, lw=0)
     count = np.where(result.seen[0], result.k[0], np.nan)
     axes[-1].plot(*interrupted(x, count), lw=0.8, color="#555555", label="number of clusters")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from icvi_jax.tables.table import Times
 
 CODES = ("quiet", "spike", "recovered", "distress")
+CHANGE = "change"  # the name of alarms that columns raise
 ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
 
 
@@ -60,7 +61,8 @@ class Result(NamedTuple):
     k
         Number of clusters (N, T).
     codes
-        Alarm codes by the name of the index that raised them, (N, T) each: 0 quiet, 1 spike, 2 recovered, 3 distress.
+        Alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0 quiet,
+        1 spike, 2 recovered, 3 distress.
     standing
         Whether distress stands, by the same names, (N, T) each.
     score
@@ -83,6 +85,8 @@ class Result(NamedTuple):
         Squared distance from the nearest centre before the sample (N, T), or None.
     marks
         Whether the truth is 0 or 1 and marks stretches.
+    causes, chances
+        Which column raised an alarm (−1: none), and how probable that was by chance, by the names of alarms, (N, T).
     """
 
     name: str
@@ -108,14 +112,26 @@ class Result(NamedTuple):
     notes: tuple[str, ...] = ()
     marks: bool = False
     surprise: NDArray[np.float32] | None = None
+    causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # nobody writes to it
+    chances: dict[str, NDArray[np.float32]] = {}  # noqa: RUF012
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:
-    """How badly each node fares, (N,): the mean over its samples of the first monitor's score."""
-    if not result.score:
-        return np.zeros(len(result.nodes))
-    score = next(iter(result.score.values())) * result.seen
-    return np.asarray(score.sum(axis=1, dtype=np.float64) / np.maximum(result.seen.sum(axis=1), 1))
+    """How badly each node fares, (N,): the mean over its samples of the score of its first index and of its columns."""
+    total = np.zeros(len(result.nodes))
+    for name in (*listeners(result)[:1], *columns_of(result)):
+        total += (result.score[name] * result.seen).sum(axis=1, dtype=np.float64)
+    return np.asarray(total / np.maximum(result.seen.sum(axis=1), 1))
+
+
+def listeners(result: Result) -> list[str]:
+    """Names of the alarms of indices."""
+    return [name for name in result.codes if name != CHANGE]
+
+
+def columns_of(result: Result) -> list[str]:
+    """Names of the alarms of columns: one, or none."""
+    return [name for name in result.codes if name == CHANGE]
 
 
 def worst_first(result: Result) -> NDArray[np.int64]:

@@ -1,0 +1,100 @@
+"""Monitors built from the options, and the false alarms they may raise."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import numpy as np
+
+from icvi_jax.cli.options import Alarms
+from icvi_jax.monitors import Budget, Change, Distress, Listener, PageHinkley, listing
+from icvi_jax.tables import Fleet, Table
+
+NONE = "none"
+"""Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""
+
+COLUMNS = 0.8
+"""Share of the false alarms that is left to the columns: on labelled streams they find what indices find, and more."""
+
+KINDS: dict[str, type[Listener]] = {
+    re.sub(r"(?<=[a-z])(?=[A-Z])", "-", part.__name__).lower(): part
+    for part in vars(listing).values()
+    if isinstance(part, type)
+}
+"""Monitors by the name the command gives them."""
+
+
+def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> dict[str, Listener]:
+    """The monitors asked for: those of indices by the name of the index, then those of samples."""
+    names = list(dict.fromkeys(alarms.monitor))
+    for name in names:
+        if name not in KINDS:
+            close = difflib.get_close_matches(name, KINDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "icvi monitors lists them"
+            raise ValueError(f"--monitor: there is no monitor {name!r}; {hint}")
+    if alarms.patience < 1:
+        raise ValueError(f"--patience {alarms.patience}: expected 1 row or more")
+    if alarms.settle is not None and alarms.settle < 0:
+        raise ValueError(f"--settle {alarms.settle}: expected 0 rows or more")
+    if {"distress", "page-hinkley"} <= set(names):
+        raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
+    if budget is None and "change" in names:
+        raise ValueError(f"--false-alarms {NONE}: change needs a rate, such as 10/10000; or use --monitor distress")
+    monitors: dict[str, Listener] = {}
+    for index in indices:
+        if "distress" in names:
+            monitors[index] = Distress(
+                patience=alarms.patience,
+                warm=max(1, alarms.settle) if alarms.settle is not None else Distress.warm,
+                false_alarms=None if budget is None else budget.rate,
+            )
+        elif "page-hinkley" in names:
+            monitors[index] = PageHinkley()
+    if "change" in names:
+        monitors["change"] = Change(silent=Change.silent if alarms.settle is None else alarms.settle)
+    if budget is None:
+        return monitors
+    listening = {name: one for name, one in monitors.items() if isinstance(one, Distress)}
+    columns = {name: one for name, one in monitors.items() if isinstance(one, Change)}
+    for some, share in ((columns, COLUMNS), (listening, 1 - COLUMNS)):
+        alone = not (columns and listening)
+        monitors |= budget._replace(rate=budget.rate * (1 if alone else share)).over(some) if some else {}
+    return monitors
+
+
+def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | None = 1) -> Budget | None:
+    """The false alarms asked for, of all streams together; None where no rate shall be promised."""
+    text = alarms.false_alarms.strip().lower()
+    if text == NONE:
+        return None
+    nodes = len(data.nodes) if isinstance(data, Fleet) else nodes
+    if nodes is None:
+        if text.endswith(("hour", "day")):
+            raise ValueError(f"--false-alarms {text}: say how many nodes there will be, with --nodes")
+        nodes = 1
+    seconds = alarms.interval or (None if data is None else interval_of(data))
+    try:
+        return Budget.parse(text, nodes, seconds)
+    except ValueError as error:
+        message = str(error)
+        if "seconds between" in message:
+            hint = "" if data is None else ": the file has no column of dates"
+            message = f"needs the seconds between two rows of a node, --interval{hint}"
+        raise ValueError(f"--false-alarms {alarms.false_alarms}: {re.sub(r'^.*?: ', '', message)}") from None
+
+
+def interval_of(data: Table | Fleet) -> float | None:
+    """The usual time between two rows in seconds; None where times are no dates."""
+    if data.times is None or data.times.dtype.kind != "M" or len(data.times) < 2:
+        return None
+    gaps = np.diff(data.times.astype("datetime64[us]").astype(np.int64)) / 1e6
+    later = gaps[gaps > 0]
+    return float(np.median(later)) if later.size else None
+
+
+def settings_of(alarms: Alarms, budget: Budget | None) -> tuple[tuple[str, str], ...]:
+    """What the report says about alarms before there are any."""
+    if budget is None:
+        return (("false alarms", "not promised: an index has to get 6 times worse"),)
+    return (("monitors", ", ".join(dict.fromkeys(alarms.monitor))), ("to expect", str(budget)))

@@ -1,0 +1,80 @@
+"""What monitors said about one node, in sentences: which column changed, when and how sure; what indices add."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icvi_jax.monitors.story import clock, story
+from icvi_jax.monitors.tail import BLOCK
+
+from .result import CHANGE, Result, columns_of, listeners
+
+BEFORE, AFTER = (60, 20), 20
+"""Rows whose medians stand for a column before and after an alarm: from 60 to 20 rows ahead of it, and 20 from it on.
+A change is heard some rows after it came, so the last ones before the alarm are of either side."""
+
+NEAR = 50
+"""Rows between an alarm of a column and one of an index that are taken to be about the same thing."""
+
+
+def at(result: Result, sample: int) -> str:
+    """When a sample was."""
+    return f"sample {sample}" if result.times is None else clock(result.times[sample])
+
+
+def told(result: Result, node: int, name: str) -> list[str]:
+    """The alarms of one monitor, a sentence each, in the order of time."""
+    codes = result.codes[name][node]
+    if name != CHANGE:
+        return story(codes, result.times, result.seen[node])
+    return [_change(result, node, name, int(t)) for t in np.flatnonzero(codes)]
+
+
+def _change(result: Result, node: int, name: str, t: int) -> str:
+    """Which column changed, from what to what, and how sure that is."""
+    cause, p = int(result.causes[name][node, t]), float(result.chances[name][node, t])
+    rows = BLOCK / p if p > 0 else float("inf")  # p is the chance of a block to get so high
+    sure = f" (by chance once in about {float(f'{rows:.2g}'):,.0f} rows)" if rows < 1e9 else " (surely not by chance)"
+    if cause < 0:
+        return f"at {at(result, t)} something changed{sure}"
+    column = result.x[node, :, cause]
+    before, after = _middle(column[max(0, t - BEFORE[0]) : max(1, t - BEFORE[1])]), _middle(column[t : t + AFTER])
+    moved = "changed" if before == after else "rose" if after > before else "fell" if after < before else "changed"
+    levels = f" from about {before:.4g} to {after:.4g}" if np.isfinite(before) and np.isfinite(after) else ""
+    return f"at {at(result, t)} {result.features[cause]} {moved}{levels if before != after else ''}{sure}"
+
+
+def _middle(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+def indices_add(result: Result, node: int) -> str:
+    """What the alarms of indices say beyond those of columns, in one sentence; empty where there is nothing to say."""
+    listening, columns = listeners(result), columns_of(result)
+    if not listening or not columns or result.k[node].max() <= 1:
+        return ""
+    name = listening[0]
+    changes = np.flatnonzero(result.codes[columns[0]][node])
+    spikes = np.flatnonzero(np.isin(result.codes[name][node], (1, 3)))
+    both = sum(bool((np.abs(spikes - t) <= NEAR).any()) for t in changes)
+    own = sum(not (np.abs(changes - t) <= NEAR).any() for t in spikes)
+    parts = []
+    if changes.size:
+        kept = changes.size - both
+        if both:
+            parts.append(f"{_of(both, changes.size)} changed the clusters too: their structure is new")
+        if kept:
+            parts.append(f"{_of(kept, changes.size)} left the clusters as good as before: levels moved, not structure")
+    if own:
+        times = "once" if own == 1 else f"{own} times"
+        parts.append(f"{times} {name} spoke where no column did: the shape of the clusters changed, not a level")
+    if result.standing[name][node, -1]:
+        parts.append("at the end the clusters still do not fit")
+    if not parts:
+        parts.append("nothing: neither columns nor clusters changed")
+    return f"what {name} adds: {'; '.join(parts)}"
+
+
+def _of(some: int, all_: int) -> str:
+    return "the change of a column" if some == all_ == 1 else f"{some} of {all_} changes of columns"
