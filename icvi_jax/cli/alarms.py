@@ -79,9 +79,10 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
     except ValueError as error:
         message = str(error)
         if "seconds between" in message:
-            hint = "" if data is None else ": the file has no column of dates"
-            message = f"needs the seconds between two rows of a node, --interval{hint}"
-        raise ValueError(f"--false-alarms {alarms.false_alarms}: {re.sub(r'^.*?: ', '', message)}") from None
+            hint = "" if data is None else "no column of dates here; "
+            message = f"{hint}give the seconds between two rows of a node with --interval"
+        message = re.sub(r"^(Budget\([^:]*|'.*'): ", "", message)  # named here by the option
+        raise ValueError(f"--false-alarms {alarms.false_alarms}: {message}") from None
 
 
 def interval_of(data: Table | Fleet) -> float | None:

@@ -60,7 +60,7 @@ class Budget(NamedTuple):
         time = "in 10,000 samples" if self.per == "sample" else f"{'an' if self.per == 'hour' else 'a'} {self.per}"
         over = "" if self.streams == 1 else f" over {self.streams:,} nodes"
         if self.promised:
-            return f"at most about {high:.3g} false alarms {time}{over}"
+            return f"at most about {high:.3g} false alarm{'' if high == 1 else 's'} {time}{over}"
         return (
             f"between {low:.2g} and {high:.2g} false alarms {time}{over}: so small a rate, {self.rate:.1g} a sample, "
             f"cannot be promised"

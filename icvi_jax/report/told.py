@@ -56,16 +56,15 @@ def indices_add(result: Result, node: int) -> str:
         return ""
     name = listening[0]
     changes = np.flatnonzero(result.codes[columns[0]][node])
-    spikes = np.flatnonzero(np.isin(result.codes[name][node], (1, 3)))
-    both = sum(bool((np.abs(spikes - t) <= NEAR).any()) for t in changes)
+    spikes, standing = np.flatnonzero(result.codes[name][node] == 1), result.standing[name][node]
+    both = sum(bool(standing[t] or (np.abs(spikes - t) <= NEAR).any()) for t in changes)
     own = sum(not (np.abs(changes - t) <= NEAR).any() for t in spikes)
     parts = []
-    if changes.size:
-        kept = changes.size - both
-        if both:
-            parts.append(f"{_of(both, changes.size)} changed the clusters too: their structure is new")
-        if kept:
-            parts.append(f"{_of(kept, changes.size)} left the clusters as good as before: levels moved, not structure")
+    if both:
+        parts.append(f"{_of(both, changes.size)} found the clusters in trouble too: the structure is new")
+    if changes.size > both:
+        kept = _of(changes.size - both, changes.size)
+        parts.append(f"{kept} left the clusters as good as before: levels moved, not structure")
     if own:
         times = "once" if own == 1 else f"{own} times"
         parts.append(f"{times} {name} spoke where no column did: the shape of the clusters changed, not a level")
@@ -77,4 +76,6 @@ def indices_add(result: Result, node: int) -> str:
 
 
 def _of(some: int, all_: int) -> str:
-    return "the change of a column" if some == all_ == 1 else f"{some} of {all_} changes of columns"
+    if some == all_:
+        return "the change of a column" if some == 1 else f"all {some} changes of columns"
+    return f"{some} of {all_} changes of columns"

@@ -44,8 +44,11 @@ def test_one_stream(driver, tmp_path):
     browser.open_report(driver, tmp_path / "report.html")
     assert driver.title == "s2 · icvi" and not browser.errors(driver)
     assert painted(driver, "#curves canvas") > 10 and painted(driver, "#scatter") > 10
-    assert int(driver.execute_script("return document.querySelector('#curves canvas').dataset.alarms")) > 5
-    assert "distress" in driver.find_element("id", "story").text
+    marks = "return [...document.querySelectorAll('#curves canvas')].map((c) => +c.dataset.alarms || 0)"
+    xb, _, x, y, _ = driver.execute_script(marks)
+    assert xb == 2 and x >= 3 and y >= 3 and x + y == 10  # each step is marked on the column that made it
+    told = driver.find_element("id", "story").text
+    assert "distress" in told and "x fell from about" in told and "What xb adds" in told
     assert "small" in driver.find_element("id", "meanings").text
     assert not driver.find_element("id", "fleet").is_displayed()
 

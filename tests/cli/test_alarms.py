@@ -1,0 +1,94 @@
+"""The command promises false alarms, names the column that changed, and says what it cannot hear."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from icvi_jax.cli import main
+
+
+@pytest.fixture(scope="module")
+def pump(tmp_path_factory):
+    """Two days of minutes: `flow` falls at row 1500, `valve` hardly ever moves."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("pump") / "pump.csv"
+    times = np.datetime64("2026-03-01T00:00") + np.arange(2880).astype("timedelta64[m]")
+    flow, heat = rng.normal(30, 1, 2880), rng.normal(60, 2, 2880)
+    flow[1500:] -= 6
+    valve = np.cumsum(rng.random(2880) < 0.05) % 7
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", "flow", "heat", "valve"])
+        writer.writerows(zip(np.datetime_as_string(times), flow, heat, valve))
+    return path
+
+
+def test_the_column_that_changed_is_named_with_its_time(pump, tmp_path, capsys):
+    assert main(["run", str(pump), "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    line = next(line for line in said.splitlines() if "flow fell" in line)
+    assert "at 2026-03-02 01:0" in line and "from about 30" in line and "to 23" in line and "by chance" in line
+    assert "at most about 10 false alarms in 10,000 samples" in said
+    assert "not watched for changes: 'valve'" in said
+    with open(tmp_path / "readings.csv") as file:
+        marked = [row for row in csv.DictReader(file) if row["change_column"] == "flow"]
+    assert 1500 <= int(marked[0]["sample"]) <= 1510 and float(marked[0]["change_p"]) < 0.015
+
+
+def test_a_rate_by_time_is_shared_and_counted(pump, tmp_path, capsys):
+    assert main(["run", str(pump), "--monitor", "change", "--false-alarms", "1/day", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "at most about 1 false alarms a day" in said and "flow fell" in said and "a day, true ones among them" in said
+    )
+
+
+def test_settle_keeps_still(pump, tmp_path, capsys):
+    assert main(["run", str(pump), "--settle", "2000", "--out", str(tmp_path)]) == 0
+    assert "flow fell" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--false-alarms", "1e-7"], "fewer than can be learned"),
+        (["--false-alarms", "many"], "such as 10/10000"),
+        (["--false-alarms", "none"], "change needs a rate"),
+        (["--monitor", "chnge"], "did you mean 'change'?"),
+        (["--monitor", "distress", "page-hinkley"], "choose one of them"),
+        (["--patience", "0"], "expected 1 row or more"),
+        (["--settle", "-1"], "expected 0 rows or more"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, words):
+    assert main(["run", str(pump), "--out", str(tmp_path), *options]) != 0
+    error = capsys.readouterr().err
+    assert words in error and "Traceback" not in error
+
+
+def test_days_need_dates(tmp_path, capsys):
+    assert main(["run", "s2", "--false-alarms", "1/day", "--out", str(tmp_path)]) != 0
+    assert "--interval" in capsys.readouterr().err
+
+
+def test_without_a_promise_it_is_as_in_the_paper(tmp_path, capsys):
+    assert main(["run", "s2", "--monitor", "distress", "--false-alarms", "none", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "not promised" in said and "distress: the clusterer does not follow" in said
+
+
+def test_monitors_are_listed(capsys):
+    assert main(["monitors"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("change", "distress", "page-hinkley"))
+
+
+def test_a_fleet_says_what_to_expect_and_which_columns(tmp_path, capsys):
+    x = np.random.default_rng(1).normal(size=(20, 800, 2))
+    x[3, 500:, 1] += 6
+    np.savez(tmp_path / "fleet.npz", X=x)
+    options = ["--false-alarms", "20/day", "--interval", "60", "--out", str(tmp_path / "out")]
+    assert main(["fleet", str(tmp_path / "fleet.npz"), *options]) == 0
+    said = capsys.readouterr().out
+    assert "over 20 nodes" in said and "columns that changed" in said and "a day, true ones among them" in said
