@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
@@ -92,6 +93,12 @@ def tpu(
         out_specs=[spec(shape) for shape, _ in made], input_output_aliases=_aliases(given, made),
         compiler_params=backend.CompilerParams(dimension_semantics=("parallel",)), name="icvi_scan",
     )(*given)  # fmt: skip
+
+
+def tiled(a: Array, more: int, block: tuple[int, ...]) -> Array:
+    """Streams filled up to whole blocks, and split as a TPU has them."""
+    a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]) if more else a
+    return a if len(block) == 1 else a.reshape(*a.shape[:-1], -1, block[-1])
 
 
 LAUNCH = {"interpret": interpreted, "triton": triton, "mosaic": mosaic, "tpu": tpu}

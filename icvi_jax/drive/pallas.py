@@ -24,7 +24,7 @@ from jax.experimental import pallas as pl
 from icvi_jax.drive.flat import Lane, check, flatten
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.lanewise import MISSING, apply, converted
-from icvi_jax.drive.launch import BLOCK, LAUNCH, At
+from icvi_jax.drive.launch import BLOCK, LAUNCH, At, tiled
 from icvi_jax.drive.rules import Tree
 from icvi_jax.drive.unroll import unroll
 from icvi_jax.types import Array
@@ -136,7 +136,7 @@ class Kernel:
         shapes = [((rows, len(part.items)), _stored(part.dtype)) for part in self.unrolled.outputs]
         shapes += [(a.shape[:-1], a.dtype) for a in words]
         # a fleet that fills no whole number of blocks goes on with streams whose results nobody reads
-        given = [a if one else _tiled(a, more, block) for a, one in zip(given, fixed)]
+        given = [a if one else tiled(a, more, block) for a, one in zip(given, fixed)]
         tail = (N + more,) if len(block) == 1 else ((N + more) // block[-1], block[-1])
         made = [((*lead, *tail), kind) for lead, kind in shapes]
         outs = LAUNCH[platform](partial(self._kernel, block, every, platform), given, fixed, made, block)
@@ -243,9 +243,3 @@ def _stored(kind: np.dtype) -> np.dtype:
 
 def _truth(a: Array, kind: np.dtype) -> Array:
     return a != 0 if kind == BOOL else a
-
-
-def _tiled(a: Array, more: int, block: tuple[int, ...]) -> Array:
-    """Streams filled up to whole blocks, and split as a TPU has them."""
-    a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]) if more else a
-    return a if len(block) == 1 else a.reshape(*a.shape[:-1], -1, block[-1])
