@@ -1,16 +1,17 @@
 """The kernels of a dozen pipelines, compiled for A100 and H100 without a GPU: registers, instructions, predicted rates.
 
     pip install '.[gpu-code]'
-    python benchmarks/gpu.py [code] [cpu] [gpu] [table] [--only WORD] [--results FILE] [--readme README.md]
+    python benchmarks/gpu.py [code] [cpu] [gpu] [table] [--only WORD] [--results FILE] [--write FOLDER]
 
 `code` compiles, `cpu` measures `run_fleet` on this machine's cores, `gpu` measures the kernel where JAX sees a GPU, and
 `table` prints all of it side by side; all but `gpu` unless named. What is found is kept in FILE, so that parts may run
-at different times. `--readme` also writes the table of predictions between the marks `<!-- gpu -->`.
+at different times; what it has is not compiled again. `--write` puts tables of it into README.md and docs/howto/gpu.md
+of that folder, between the marks `<!-- gpu -->`.
 
 A prediction is the least of four rates. Issue: a scheduler issues one instruction a cycle. Pipes: the units that
 instructions share. Latency: the cycles that the compiler put between the instructions of one warp, divided among the
-warps that fit beside each other, and one wait for the memory. Bandwidth: samples in, readings out. Blocks are whole
-waves. Samples and readings are on the card; copying them there and back is not counted, but shown as a bound of its own.
+warps that fit beside each other, and one wait for the memory. Bandwidth: samples in, readings out. Blocks come in whole
+waves. Samples and readings are on the card; what the bus between host and card would allow is shown beside it.
 """
 
 from __future__ import annotations
@@ -93,11 +94,10 @@ def code(name):
     words = sum(len(part.items) for part in kernel.unrolled.state)
     outputs = sum(len(part.items) for part in kernel.unrolled.outputs)
     found = {"operations": kernel.operations, "words": words, "bytes": 4 * (p + outputs)}
-    ir = gpu_code.lowered(kernel, pipe, p)
-    for architecture in gpu_code.ARCHITECTURES:
-        start = time.process_time()
-        found[architecture] = asdict(gpu_code.compiled(ir, architecture)) | {"seconds": time.process_time() - start}
-    return found
+    start = time.process_time()
+    ptx = gpu_code.portable(gpu_code.lowered(kernel, pipe, p))
+    found["seconds"] = time.process_time() - start
+    return found | {name: asdict(gpu_code.compiled(ptx, name)) for name in gpu_code.ARCHITECTURES}
 
 
 def measured(name, make, repeats=3):
@@ -154,20 +154,44 @@ def table(results):
         print(f"{name:33s} {found['operations']:5d} operations: {parts}; {found['bytes']} bytes")
 
 
-def readme(results, path):
-    """The table of predictions, between its marks."""
-    chosen = ("k-means 4, p 2, XB DB", "k-means 10, p 2, XB DB, Distress", "k-means 10, p 2, 21 indices", "OEC 8, p 2, XB DB")
-    lines = [
-        "| predicted for 65,536 streams, million samples a second | 2 CPU cores, measured | A100, predicted | H100, predicted |",
-        "|---|---|---|---|",
-    ]
-    for name in chosen:
+def predicted(results, name, card):
+    return min(bounds(results["code"][name], card)[0].values())
+
+
+def short_table(results):
+    """Of the README: predictions beside two cores."""
+    names = ("k-means 4, p 2, XB DB", "k-means 10, p 2, XB DB, Distress", "OEC 8, p 2, XB DB")
+    heads = " | ".join(f"{card}, predicted" for card in CARDS)
+    yield f"| {STREAMS:,} streams, million samples a second | 2 CPU cores, measured | {heads} |"
+    yield "|---|---|" + "---|" * len(CARDS)
+    for name in names:
         cpu = results["cpu"][name]
-        cells = [min(bounds(results["code"][name], card)[0].values()) for card in CARDS.values()]
-        lines.append(f"| {name} | {cpu:.1f} | " + " | ".join(f"{rate:,.0f} ({rate / cpu:.0f}×)" for rate in cells) + " |")
-    text = Path(path).read_text()
-    before, after = text.split("<!-- gpu -->")[0], text.split("<!-- /gpu -->")[1]
-    Path(path).write_text(f"{before}<!-- gpu -->\n" + "\n".join(lines) + f"\n<!-- /gpu -->{after}")
+        rates = [predicted(results, name, card) for card in CARDS.values()]
+        yield f"| {name} | {cpu:,.0f} | " + " | ".join(f"{rate:,.0f} ({rate / cpu:,.0f}×)" for rate in rates) + " |"
+
+
+def long_table(results):
+    """Of the page on GPUs: what each pipeline costs; numbers of A100 / H100."""
+    heads = "operations | compile, s | registers | spilled, bytes | warps of 64 | instructions | bytes"
+    yield f"| a sample, A100 / H100 | {heads} | predicted, million a second | 2 CPU cores |"
+    yield "|---" * 10 + "|"
+    for name, found in results["code"].items():
+        made = [found[card.architecture] for card in CARDS.values()]
+        both = [" / ".join(str(one[what]) for one in made) for what in ("registers", "spilled")]
+        warps = " / ".join(str(bounds(found, card)[1]) for card in CARDS.values())
+        rates = " / ".join(f"{predicted(results, name, card):,.0f}" for card in CARDS.values())
+        instructions = " / ".join(f"{one['instructions']:,}" for one in made)
+        cells = [name, f"{found['operations']:,}", f"{found['seconds']:.0f}", *both, warps, instructions]
+        yield "| " + " | ".join([*cells, str(found["bytes"]), rates, f"{results['cpu'][name]:,.1f}"]) + " |"
+
+
+def write(results, root):
+    """The tables, between their marks."""
+    for file, table in (("README.md", short_table), ("docs/howto/gpu.md", long_table)):
+        path = Path(root, file)
+        text = path.read_text()
+        before, after = text.split("<!-- gpu -->")[0], text.split("<!-- /gpu -->")[1]
+        path.write_text(f"{before}<!-- gpu -->\n" + "\n".join(table(results)) + f"\n<!-- /gpu -->{after}")
 
 
 def main():
@@ -175,7 +199,7 @@ def main():
     parser.add_argument("parts", nargs="*", choices=["code", "cpu", "gpu", "table", []])
     parser.add_argument("--only", default="", help="pipelines whose name has this in it")
     parser.add_argument("--results", default="gpu.json", help="file to go on from and to write")
-    parser.add_argument("--readme")
+    parser.add_argument("--write", help="the folder of README.md and docs, to write the tables there")
     parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args()
     parts = chosen.parts or ["code", "cpu", "table"]
@@ -188,13 +212,14 @@ def main():
         results[part] = dict(sorted(results[part].items(), key=lambda item: [*PIPELINES, item[0]].index(item[0])))
         file.write_text(json.dumps(results, indent=1))
 
+    if "gpu" not in parts:
+        os.environ["JAX_PLATFORMS"] = "cpu"  # the plugin is here, and complains that there is no card
     if "code" in parts:
-        os.environ["JAX_PLATFORMS"] = "cpu"
         with ProcessPoolExecutor(chosen.jobs, get_context("spawn")) as pool:
-            for name, future in [(name, pool.submit(code, name)) for name in names]:
+            new = [name for name in names if name not in results.get("code", {})]
+            for name, future in [(name, pool.submit(code, name)) for name in new]:
                 keep("code", name, future.result())
-                seconds = results["code"][name]["sm_80"]["seconds"]
-                print(f"compiled: {name} ({seconds:.0f} s each)", file=sys.stderr, flush=True)
+                print(f"compiled: {name}, {results['code'][name]['seconds']:.0f} s", file=sys.stderr, flush=True)
     if "cpu" in parts:
         for name in names:
             keep("cpu", name, measured(name, lambda X: X))
@@ -209,8 +234,8 @@ def main():
             keep("gpu", card, results.get("gpu", {}).get(card, {}) | {name: measured(name, jax.device_put)})
     if "table" in parts and "code" in results:
         table(results)
-    if chosen.readme:
-        readme(results, chosen.readme)
+    if chosen.write:
+        write(results, chosen.write)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from icvi_jax.drive.engine import Advance
 from icvi_jax.drive.pallas import Kernel
 
 KEEP = ("values", "label", "alarms")
-ARCHITECTURES = {"sm_80": "8.0", "sm_90": "9.0"}
+ARCHITECTURES = ("sm_80", "sm_90")
 WARPS = 4
 
 CLASSES = {  # by the first word of an instruction of the PTX
@@ -78,14 +78,18 @@ def _calls(operation):
         yield from _calls(inner)
 
 
-def compiled(ir: bytes, architecture: str) -> Code:
+def portable(ir: bytes) -> str:
+    """The PTX, made for sm_80: Triton takes long for it, and that for sm_90 differs in the line `.target` alone."""
+    return triton.compile("cuda", ir, "8.0", num_warps=WARPS, num_ctas=1, num_stages=1).asm
+
+
+def compiled(ptx: str, architecture: str) -> Code:
     """Machine code for one architecture."""
-    ptx = triton.compile("cuda", ir, ARCHITECTURES[architecture], num_warps=WARPS, num_ctas=1, num_stages=1).asm
+    ptx = re.sub(r"^\.target sm_\w+", f".target {architecture}", ptx, flags=re.M)
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        target = re.search(r"^\.target (sm_\w+)", ptx, re.M)[1]
-        said = _run(_tool("ptxas"), "-v", "-O3", f"-arch={target}", str(source), "-o", str(binary)).stderr
+        said = _run(_tool("ptxas"), "-v", "-O3", f"-arch={architecture}", str(source), "-o", str(binary)).stderr
         shown = _run(_tool("nvdisasm"), "-c", "-hex", str(binary)).stdout
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill", said))
     registers = int(re.search(r"Used (\d+) registers", said)[1])
