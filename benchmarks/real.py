@@ -20,10 +20,15 @@ import time
 import numpy as np
 from detectors import OURS, RIVALS, Detector, Setting
 from labelled import SETS, Labelled
+from tables import write
 
 from icvi_jax.evaluation import Row, Trial, clock, judge, outcome, strike, tally
 
 HEAD = "   F1        90 %  random metron.  recall  delay  false/10⁴    NAB  cover"
+
+COLUMNS = (
+    "set", "detector", "F1", "90 %", "random", "metronome", "recall", "covering", "delay", "false per 10,000", "NAB",
+)  # fmt: skip
 
 
 def of_trials(trials: list[tuple[int, Trial]], alarms: list[list[int]]) -> list[list[int]]:
@@ -52,21 +57,36 @@ def line(name: str, row: Row, files: bool, note: str = "") -> str:
     )
 
 
+def cells(label: str, name: str, row: Row, files: bool) -> tuple[str, ...]:
+    """The same as text for a file."""
+    got, interval = row.outcome, f"{row.low:.2f}–{row.high:.2f}" if files and row.low == row.low else ""
+    numbers = row.random, row.metronome.f1, got.recall, got.covering
+    delay = "" if got.delay != got.delay else f"{got.delay:.0f}"
+    rates = delay, f"{got.false_per_10000:.1f}", f"{got.nab:.1f}"
+    return (label, name, f"{got.f1:.2f}", interval, *(f"{value:.2f}" for value in numbers), *rates)
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--only", action="append", choices=[*OURS, *RIVALS])
     parser.add_argument("--sets", action="append", choices=list(SETS))
+    parser.add_argument("--write", action="store_true", help="write docs/results/real*.csv")
     given = parser.parse_args(argv)
+    table: list[tuple[str, ...]] = []
     scores: dict[str, list[tuple[float, float, float]]] = {}
     for label in given.sets or SETS:
         data = SETS[label](given.shared)
         trials = [t for _, t in data.report]
         print(f"\n{label}: {len(trials)} trials, {sum(len(t.windows) for t in trials)} changes to find\n{'':34}{HEAD}")
-        print(line("no alarm", judge(trials, [[] for _ in trials]), data.files))
+        silent = judge(trials, [[] for _ in trials])
+        print(line("no alarm", silent, data.files))
+        table.append(cells(label, "no alarm", silent, data.files))
         if data.repeats:
             strikes = clock([t for _, t in data.tune])
-            print(line("a clock", judge(trials, strike(strikes, trials)), data.files, f"strikes at rows {strikes}"))
+            blind = judge(trials, strike(strikes, trials))
+            print(line("a clock", blind, data.files, f"strikes at rows {strikes}"))
+            table.append(cells(label, "a clock", blind, data.files))
         for name, detector in (OURS | RIVALS).items():
             if given.only and name not in given.only:
                 continue
@@ -76,12 +96,18 @@ def main(argv: list[str] | None = None) -> None:
             for kind, alarms, note in (("default", usual, took), ("picked", best, str(setting))):
                 row = judge(trials, of_trials(data.report, alarms))
                 print(line(f"{name}, {kind}", row, data.files, note), flush=True)
+                table.append(cells(label, f"{name}, {kind}", row, data.files))
                 got = row.outcome
                 scores.setdefault(f"{name}, {kind}", []).append((got.f1, row.random, got.false_per_10000))
     print(f"\n{'mean over sets':34}{'F1':>5} {'random':>7} {'false/10⁴':>10}")
+    means = []
     for name, rows in scores.items():
-        f1, blind, false = np.nanmean(np.array(rows), 0)
-        print(f"{name:34}{f1:5.2f} {blind:7.2f} {false:10.1f}")
+        f1, random, false = np.nanmean(np.array(rows), 0)
+        print(f"{name:34}{f1:5.2f} {random:7.2f} {false:10.1f}")
+        means.append((name, f"{f1:.2f}", f"{random:.2f}", f"{false:.1f}"))
+    if given.write:
+        write("real", COLUMNS, table)
+        write("real_means", ("detector", "mean F1", "random", "false per 10,000"), means)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
-from icvi_jax.cli.alarms import monitors_of
+from icvi_jax.cli.alarms import budget_of, monitors_of
 from icvi_jax.cli.clusterers import clusterer_of, entry_of
 from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices.catalogue import catalogue
@@ -19,6 +19,7 @@ from icvi_jax.tables import Fleet, Table
 
 SEVERAL = "needs a clusterer with several prototypes a cluster, such as --clusterer merge-split"
 USUAL_ALARMS = Alarms()
+USUAL_BUDGET = budget_of(USUAL_ALARMS)
 APART, WARMUP = 10, 200
 """Spreads that differ more are brought to one scale, which the first samples set."""
 
@@ -54,7 +55,7 @@ def pipeline_of(
     watch_all: bool = False,
     spreads: NDArray[np.float64] | None = None,
     alarms: Alarms = USUAL_ALARMS,
-    budget: icvi.Budget | None = None,
+    budget: icvi.Budget | None = USUAL_BUDGET,
 ) -> icvi.Pipeline:
     """The whole pipeline; the first index raises alarms, or all of them do, and share the budget with the columns.
 
