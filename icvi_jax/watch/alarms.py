@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from icvi_jax.report.result import CODES
+from icvi_jax.report.result import CHANGE, CODES
+from icvi_jax.types import Alarm
 from icvi_jax.watch.ticks import Tick
 
 MEANING = {
@@ -42,6 +43,15 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "reason": f"{column} changed" if column else MEANING[word],
         }
         yield str(record["id"]), record
+
+
+def score_of(alarms: dict[str, Alarm]) -> np.ndarray:
+    """How a node fares by its indices; by its columns, where nothing else listens, and then only at an alarm."""
+    listening = [alarm for name, alarm in alarms.items() if name != CHANGE]
+    if listening:
+        return np.asarray(listening[0].score)
+    columns = next(iter(alarms.values()))
+    return np.where(np.asarray(columns.code) > 0, columns.score, 0)
 
 
 def json_line(record: dict[str, object]) -> str:

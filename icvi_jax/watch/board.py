@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.watch.alarms import score_of
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.reasons import moved
@@ -134,8 +135,8 @@ class Board:
         alarms = list(reading.alarms.values())
         if alarms:
             code = np.max([alarm.code for alarm in alarms], axis=0)
-            rings.code[rows, at], rings.score[rows, at] = code, alarms[0].score
-            self.score[rows] = alarms[0].score
+            rings.code[rows, at], rings.score[rows, at] = code, score_of(reading.alarms)
+            self.score[rows] = rings.score[rows, at]
             loud = rows[code != 0]
             self.alarmed[loud], self.last[loud] = time.monotonic(), code[code != 0]
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)

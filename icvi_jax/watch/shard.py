@@ -13,7 +13,7 @@ import numpy as np
 
 from icvi_jax.drive.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.watch.alarms import alarms_of
+from icvi_jax.watch.alarms import alarms_of, score_of
 from icvi_jax.watch.late import Late
 from icvi_jax.watch.sample import Sample, Time, checked, order
 from icvi_jax.watch.ticks import Block, Tick, blocks
@@ -170,7 +170,7 @@ class Shard:
         np.add.at(self._unusable, rows, ~reading.seen)
         alarms = list(reading.alarms.values())
         if alarms:
-            self.score[rows] = alarms[0].score
+            self.score[rows] = score_of(reading.alarms)
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
         return Tick(samples, rows, depth, numbers, reading)
 
