@@ -10,15 +10,20 @@ each slot's nearest and second nearest give. As a cluster of its own: W' = λW a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from types import SimpleNamespace
+from typing import NamedTuple, TypeVar
 
 from icvi_jax.indices import WB, BallHall, CalinskiHarabasz, Index, RSquared, XieBeni
 from icvi_jax.kernels.arrays import cast, count, larger, namespace, slots, smaller, squares
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.types import Array
+from icvi_jax.statistics import Dispersion, Overall, Separation, Statistic, Stats
+from icvi_jax.types import Array, State
 
-FAST = {
+S = TypeVar("S")
+V = TypeVar("V")
+
+FAST: dict[type[Index], Callable[[Index], bool]] = {
     XieBeni: lambda index: getattr(index, "lone", "paper") == "paper",
     CalinskiHarabasz: lambda index: True,
     WB: lambda index: True,
@@ -28,7 +33,26 @@ FAST = {
 """The indices that have a closed form, and whether one has it with its options."""
 
 
-class Joined:
+class Spread(NamedTuple):
+    """What is read of the dispersion: J, and in place of the levels what `Joined.over_slots` makes their sum of."""
+
+    total: Array
+    level: Array
+
+
+class Between(NamedTuple):
+    """What is read of all samples: B."""
+
+    between: Array
+
+
+class Apart(NamedTuple):
+    """What is read of the separation: h."""
+
+    smallest: Array
+
+
+class Joined(Stats):
     """What these indices read of the statistics, for every proposal: arrays (k + 1, *streams).
 
     Parameters
@@ -37,9 +61,10 @@ class Joined:
     z : (p, *streams), the sample about the anchor.
     """
 
-    def __init__(self, panel: Panel, state: PanelState, z: Array):
-        self.xp = xp = namespace(z)
+    def __init__(self, panel: Panel, state: PanelState, z: Array) -> None:
+        xp = namespace(z)
         now = panel.stats(state.statistics, state.prototypes)
+        super().__init__((), state.statistics, state.prototypes)
         self._now, self._x, self._lam = now, panel.seen_by(z), cast(panel.forgetting, z)
         self.active = xp.concat([now.active, xp.ones_like(now.active[:1, ...])])  # one slot more, for its own cluster
         self._d = squares(self._x - now.centers, 1)
@@ -47,46 +72,49 @@ class Joined:
         self.k = now.k + xp.astype(self._own, z.dtype)
         self.n = self._lam * now.n + 1 + 0 * self.k
         self.samples = now.samples + 1 + 0 * self.k
-        self.singletons = (self.k > 1) & (self.samples <= self.k)
+
+    def __getitem__(self, statistic: type[Statistic[S, V]]) -> V:
+        views: dict[str, Callable[[], State]] = {
+            Dispersion.name: self._spread,
+            Overall.name: self._between,
+            Separation.name: self._apart,
+        }
+        view: V = views[statistic.name]()
+        return view
 
     @cached_property
-    def _faded(self):
+    def _faded(self) -> tuple[Array, Array]:
         """λM_c (k, *streams), and the share λM_c g of a distance that remains."""
-        mass = self._lam * self._now.dispersion.mass
+        mass = self._lam * self._now[Dispersion].mass
         return mass, mass / (mass + 1)
 
-    @cached_property
-    def dispersion(self):
-        added = self._faded[1] * self._d
-        total = self._lam * self._now.dispersion.total + self._with(added)
-        return SimpleNamespace(total=total, level=None)
+    def _spread(self) -> Spread:
+        now = self._now[Dispersion]
+        return Spread(self._lam * now.total + self._with(self._faded[1] * self._d), now.level)
 
-    def _with(self, a):
+    def _with(self, a: Array) -> Array:
         """`a` (k, *streams), and 0 for a cluster of its own."""
         return self.xp.concat([a, self.xp.zeros_like(a[:1, ...])])
 
-    @cached_property
-    def overall(self):
-        now, n = self._now.overall, self._lam * self._now.n + 1
+    def _between(self) -> Between:
+        now, n = self._now[Overall], self._lam * self._now.n + 1
         total = self._lam * now.scatter + (1 - 1 / n) * squares(self._x - now.mean)
-        between = total - self.dispersion.total
-        return SimpleNamespace(between=self.xp.where(between > 0, between, self.xp.zeros_like(between)))
+        between = total - self._spread().total
+        return Between(self.xp.where(between > 0, between, self.xp.zeros_like(between)))
 
     @cached_property
-    def constant(self):
+    def constant(self) -> Array:
         """Whether all members, all centres and the sample are in one place."""
         apart = self.xp.max(self.xp.where(self._now.active, self._d, 0 * self._d), axis=0) > 0
-        return (self.dispersion.total <= 0) & ~apart & (self.xp.sum(self._now.from_hub, axis=0) <= 0)
+        return (self._spread().total <= 0) & ~apart & (self.xp.sum(self._now.from_hub, axis=0) <= 0)
 
-    def over_slots(self, _level: None) -> Array:
-        """The sum of C_i / M_i over clusters."""
+    def over_slots(self, a: Array) -> Array:
+        """The sum of C_i / M_i over clusters after the sample, from the levels `a` (k, *streams) before it."""
         mass, share = self._faded
-        level = self._now.dispersion.level
-        change = share * (level + self._d / (mass + 1)) - level
-        return self._now.over_slots(level) + self._with(change)
+        change = share * (a + self._d / (mass + 1)) - a
+        return self._now.over_slots(a) + self._with(change)
 
-    @cached_property
-    def separation(self):
+    def _apart(self) -> Apart:
         xp, now, d, big = self.xp, self._now, self._d, self.xp.inf
         k = d.shape[0]
         if k == 1:
@@ -110,11 +138,11 @@ class Joined:
             third = xp.min(left, axis=1)
         h = smaller(pair, third)
         rest = 1 - 1 / (self._faded[0] + 1)
-        h = xp.where(count(now.active) == 1, larger(now.separation.smallest + 0 * d, rest * rest * d), h)
+        h = xp.where(count(now.active) == 1, larger(now[Separation].smallest + 0 * d, rest * rest * d), h)
         near = xp.min(xp.where(now.active, d, xp.full_like(d, big)), axis=0)
-        own = xp.where(count(now.active) > 1, smaller(now.separation.smallest, near), near)
-        own = xp.where(count(now.active) == 0, now.separation.smallest, own)
-        return SimpleNamespace(smallest=xp.concat([h, own[None, ...]]))
+        own = xp.where(count(now.active) > 1, smaller(now[Separation].smallest, near), near)
+        own = xp.where(count(now.active) == 0, now[Separation].smallest, own)
+        return Apart(xp.concat([h, own[None, ...]]))
 
     def read(self, index: Index, forgetting: Array) -> Array:
         """The values of an index, NaN at nothing but singletons."""

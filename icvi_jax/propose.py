@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from icvi_jax.anchor import about
+from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import cast, namespace, slots, usable
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.proposals import FAST, Joined
@@ -63,7 +64,7 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
     z = xp.where(seen, about(state.anchor, x), xp.zeros_like(x))
     quick = tuple(index for index in panel.indices if means and FAST.get(type(index), _never)(index))
     slow = tuple(index for index in panel.indices if index not in quick)
-    values = {}
+    values: dict[str, Array] = {}
     if quick:
         joined = Joined(panel, state, z)
         values |= {index.name: joined.read(index, cast(panel.forgetting, z)) for index in quick}
@@ -74,11 +75,11 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
     return {name: xp.where(active & seen, a, xp.full_like(a, xp.nan)) for name, a in known.items()}
 
 
-def _never(index):
+def _never(index: Index) -> bool:
     return False
 
 
-def _stepped(panel, state, z):
+def _stepped(panel: Panel, state: PanelState, z: Array) -> dict[str, Array]:
     """Every proposal as a stream of its own: one update and one read-out for all of them."""
     xp = namespace(z)
     k, features, *streams = state.prototypes.centers.shape
@@ -108,7 +109,7 @@ def _stepped(panel, state, z):
     return {name: xp.moveaxis(a, -1, 0) for name, a in panel.values(statistics, after, yes).items()}
 
 
-def _padded(a, shape):
+def _padded(a: Array, shape: tuple[int, ...]) -> Array:
     """`a` with zeros at the ends of its axes, up to `shape`."""
     xp = namespace(a)
     for axis, length in enumerate(shape):
@@ -119,6 +120,6 @@ def _padded(a, shape):
     return a
 
 
-def _each(a, k):
+def _each(a: Array, k: int) -> Array:
     """`a` (…) once for each of k + 1 proposals: (…, k + 1)."""
     return namespace(a).broadcast_to(a[..., None], (*a.shape, k + 1))

@@ -35,11 +35,11 @@ class RiverClusterer(Protocol):
 
     centers: Mapping[int, Mapping[Hashable, float]]
 
-    def learn_one(self, x: dict) -> object:
+    def learn_one(self, x: dict[Hashable, float]) -> object:
         """Learn a sample."""
         ...
 
-    def predict_one(self, x: dict) -> int:
+    def predict_one(self, x: dict[Hashable, float]) -> int:
         """The cluster of a sample."""
         ...
 
@@ -78,7 +78,7 @@ class River:
         sample = dict(zip(names, map(float, x)))
         self.model.learn_one(sample)
         label = self.model.predict_one(sample)  # DenStream makes its clusters here, so centres come after
-        centers = {}
+        centers: dict[Hashable, NDArray[np.floating]] = {}
         for key, center in self.model.centers.items():
             if all(name in center for name in names):  # asking a defaultdict for a missing one would make it up
                 centers[key] = np.array([center[name] for name in names], dtype=float)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from icvi_jax.clusterers.base import Clusterer, surprise
@@ -146,7 +145,7 @@ class OnlineEllipsoidal(Clusterer):
         mean, cov = tracker.follow(state.tracker_mean, state.tracker_cov, x, state.samples, lam, seen)
         ages = tracker.remember(state.ages, anomaly, xp.any(young, axis=0), seen)
         recent = state.recent
-        if self.seed == "buffer":
+        if recent is not None:
             recent = xp.where(seen, xp.concat([recent[1:, ...], x[None, ...]], axis=0), recent)
 
         # p + 1 anomalies in a row are p + 1 among the last p + 1.
@@ -198,7 +197,7 @@ class OnlineEllipsoidal(Clusterer):
         """Centre (p, *streams) and factors of a new cluster, and the tracker's covariance; at first with a ridge."""
         xp, lam = namespace(mean), cast(self.forgetting, mean)
         extra = ellipsoid.ridge(cov)
-        if self.seed == "tracker":
+        if recent is None:
             floor = xp.where(found, extra, xp.full_like(extra, 1e-9))
             scale = xp.where(found, xp.ones_like(extra), (3 + lam) / (lam * lam))
             S = tuple(scale[:, None, ...] * c for c in cov)
@@ -212,7 +211,7 @@ class OnlineEllipsoidal(Clusterer):
 def _share(
     state: EllipsoidalState,
     d: Array,
-    triples: Sequence[tuple[Array, Array, Array]],
+    triples: list[tuple[Array, Array, Array]],
     u: Array,
     member: Array,
     memory: Array,
