@@ -1,5 +1,7 @@
 """Configuration of the documentation: `sphinx-build -W docs docs/_build/html`."""
 
+import importlib
+import math
 import re
 import shutil
 from pathlib import Path
@@ -61,6 +63,31 @@ def plain_entries(app, what, name, obj, options, lines):
     lines[:] = out
 
 
+def index_table():
+    """The table of all indices, from the catalogue."""
+    words = {math.inf: "∞", -math.inf: "−∞"}
+    lines = ["| name | index | best | range | what it measures |", "|---|---|---|---|---|"]
+    for entry in icvi_jax.indices.catalogue():
+        low, high = (words.get(end, f"{end:g}") for end in entry.range)
+        lines.append(f"| `{entry.name}` | {entry.index.__name__} | {entry.goal} | {low} … {high} | {entry.meaning} |")
+    return "\n".join(lines)
+
+
+def from_listings(app, docname, source):
+    """Fill in what the listings say: a new index, clusterer or monitor is in the documentation without an edit."""
+    text = source[0]
+    if "<!-- catalogue -->" in text:
+        before, rest = text.split("<!-- catalogue -->")
+        text = before + "\n" + index_table() + "\n" + rest.split("<!-- /catalogue -->")[1]
+    for folder in ("indices", "clusterers", "monitors"):
+        package = importlib.import_module(f"icvi_jax.{folder}.listing")
+        classes = [name for name, value in vars(package).items() if isinstance(value, type)]
+        entries = "\n\n".join(f".. autoclass:: icvi_jax.{name}" for name in classes)
+        text = text.replace(f".. all {folder}", entries)
+    source[0] = text
+
+
 def setup(app):
     """Register the above before napoleon, which reads what is left."""
     app.connect("autodoc-process-docstring", plain_entries, priority=400)
+    app.connect("source-read", from_listings)

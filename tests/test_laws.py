@@ -31,6 +31,12 @@ CLUSTERERS = (
     icvi.FuzzyCMeans(k=3),
     icvi.MergeSplit(slots=4, mass_memory=20.0),
 )
+NEW = tuple(
+    entry.clusterer(**{entry.size: 3})
+    for entry in icvi.clusterers.catalogue()
+    if not any(isinstance(part, entry.clusterer) for part in CLUSTERERS)
+)
+CLUSTERERS += NEW
 EXPORTED = tuple(
     getattr(icvi, name)() for name in dir(icvi)
     if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Listener) and name != "Monitor"

@@ -8,7 +8,8 @@ import re
 import numpy as np
 
 from icvi_jax.cli.options import Alarms
-from icvi_jax.monitors import Budget, Change, Distress, Listener, PageHinkley, listing
+from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
+from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
 
 NONE = "none"
@@ -17,15 +18,11 @@ NONE = "none"
 COLUMNS = 0.8
 """Share of the false alarms that is left to the columns: on labelled streams they find what indices find, and more."""
 
-KINDS: dict[str, type[Listener]] = {
-    re.sub(r"(?<=[a-z])(?=[A-Z])", "-", part.__name__).lower(): part
-    for part in vars(listing).values()
-    if isinstance(part, type)
-}
+KINDS = {entry.name: entry.monitor for entry in catalogue()}
 """Monitors by the name the command gives them."""
 
 
-def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> dict[str, Listener]:
+def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> dict[str, Monitor | SampleMonitor]:
     """The monitors asked for: those of indices by the name of the index, then those of samples."""
     names = list(dict.fromkeys(alarms.monitor))
     for name in names:
@@ -41,7 +38,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
     if budget is None and "change" in names:
         raise ValueError(f"--false-alarms {NONE}: change needs a rate, such as 10/10000; or use --monitor distress")
-    monitors: dict[str, Listener] = {}
+    monitors: dict[str, Monitor | SampleMonitor] = {}
     for index in indices:
         if "distress" in names:
             monitors[index] = Distress(
@@ -53,6 +50,12 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
             monitors[index] = PageHinkley()
     if "change" in names:
         monitors["change"] = Change(silent=Change.silent if alarms.settle is None else alarms.settle)
+    for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
+        kind = KINDS[name]
+        if issubclass(kind, SampleMonitor):
+            monitors[name] = kind()
+        else:
+            monitors |= {f"{name} {i}" if i in monitors else i: changed(kind(), index=i) for i in indices}
     if budget is None:
         return monitors
     listening = {name: one for name, one in monitors.items() if isinstance(one, Distress)}
