@@ -10,7 +10,8 @@
 ARI: mean adjusted Rand index by persistent name in windows of 500 samples that overlap by half, from sample 200 on;
 noise and transitions are left out. k error: mean |k − modes in the window| at the windows' ends. AUC at changes: the
 largest rise of the logarithm of the score within 50 samples after a change over its median in the 100 before, against
-the same at all other places of the stream, by rank: 0.5 is chance. Streams: see `clusterer_streams`.
+the same at all other places of the stream, by rank: 0.5 is chance. Cost is processor time. Streams: see
+`clusterer_streams`.
 """
 
 import argparse
@@ -58,9 +59,9 @@ def ours(everything, forgetting):
     """Yield the rows of our clusterers."""
     for name, clusterer in OURS.items():
         found = follow(clusterer, everything, forgetting)
-        clock = time.perf_counter()
+        clock = time.process_time()
         follow(clusterer, everything, forgetting)  # again, with compiled steps
-        cost = 1e6 * (time.perf_counter() - clock) / sum(len(s[1]) for s in everything)
+        cost = 1e6 * (time.process_time() - clock) / sum(len(s[1]) for s in everything)
         for title in dict.fromkeys(title for title, *_ in everything):
             mine = [(mode, changes, f) for (t, _, mode, changes), f in zip(everything, found) if t == title]
             known = [(mode, f) for mode, _, f in mine if mode is not None]
@@ -79,12 +80,12 @@ def theirs(everything, names):
         for name in rivals(1, 1) if mine else ():
             if names and not name.startswith(names):
                 continue
-            clock, got = time.perf_counter(), []
+            clock, got = time.process_time(), []
             for X, mode, changes in mine:
                 modes = len(set(mode.tolist()) - {-1})
                 model = rivals(modes, len(X) // (len(changes) + 1))[name]()
                 got.append(data.agreement(mode, labels(model, X)))
-            cost = 1e6 * (time.perf_counter() - clock) / sum(len(X) for X, _, _ in mine)
+            cost = 1e6 * (time.process_time() - clock) / sum(len(X) for X, _, _ in mine)
             yield title, name, data.mean(got), np.nan, np.nan, np.nan, np.nan, cost
 
 

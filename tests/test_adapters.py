@@ -25,7 +25,13 @@ def river_models():
             decaying_factor=0.5, beta=0.75, mu=2.5, epsilon=2, n_samples_init=30, stream_speed=10
         ),
         "CluStream": cluster.CluStream(
-            n_macro_clusters=4, max_micro_clusters=20, time_window=200, time_gap=50, seed=0, halflife=0.4, mu=80,
+            n_macro_clusters=4,
+            max_micro_clusters=20,
+            time_window=200,
+            time_gap=50,
+            seed=0,
+            halflife=0.4,
+            mu=80,
             sigma=10,
         ),
         "STREAMKMeans": cluster.STREAMKMeans(chunk_size=20, n_clusters=4, halflife=0.3, sigma=20, mu=70, seed=0),
@@ -114,11 +120,33 @@ def test_mini_batch_k_means_is_scikit_learn_s():
 def test_birch_grows():
     sk = pytest.importorskip("sklearn.cluster", reason="needs scikit-learn")
     model = sk.Birch(n_clusters=None, threshold=3.0)
-    got = follow(Scikit(model, batch=20, centers="subcluster_centers_"), X[150:450], CAPACITY)
+    got = follow(Scikit(model, batch=20), X[150:450], CAPACITY)
     assert got.k[0] == 1 and got.k[-1] == len(model.subcluster_centers_) > 3
     assert rows(got.centers[-1][got.active[-1]]) == rows(model.subcluster_centers_)
     last = got.centers[-1][got.label[-1]]
     np.testing.assert_allclose(last, model.subcluster_centers_[model.predict(X[449:450])[0]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_last_and_are_never_given_twice(name):
+    """A name is one slot for life: from its first sample in use to its last, without a gap."""
+    got = followed(name)
+    owner = {}
+    for t, (label, cluster) in enumerate(zip(got.label, got.cluster)):
+        assert (label < 0) == (cluster < 0)
+        if label >= 0:
+            owner.setdefault(int(cluster), []).append((t, int(label)))
+    for uses in owner.values():
+        slot = {label for _, label in uses}
+        assert len(slot) == 1 and got.active[uses[0][0] : uses[-1][0] + 1, slot.pop()].all()
+    if name == "DBSTREAM":
+        assert len(owner) > len(set(got.label.tolist()) - {-1}), "slots are used again, names are not"
+    watch = Watch(PANEL, River(river_models()[name]), 2, CAPACITY, "key" if name in KEYED else "nearest")
+    live = []
+    for x in X[:100]:
+        watch.tick(x)
+        live.append(watch.cluster)
+    assert live == got.cluster[:100].tolist()
 
 
 class Scripted:
@@ -189,6 +217,9 @@ def test_messages():
         follow(Scripted(), np.zeros(3), 2)
     with pytest.raises(ValueError, match=r"shape \(1,\), got \(2,\)"):
         Watch(PANEL, Scripted(), 1, 2).tick([1.0, 2.0])
+    model = type("Model", (), {"n_clusters": 1, "partial_fit": lambda self, X: self})()
+    with pytest.raises(ValueError, match="fitted Model has no 'cluster_centers_' or 'subcluster_centers_'"):
+        Scikit(model).learn(np.zeros(2))
     with pytest.raises(ValueError, match="batch=0"):
         Scikit(type("Model", (), {"n_clusters": 2})(), batch=0)
 
@@ -196,4 +227,4 @@ def test_messages():
 def test_nothing_is_imported_that_is_not_needed():
     code = "import sys, icvi_jax.adapters; print([m for m in ('river', 'sklearn') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-    assert Followed._fields == ("memberships", "centers", "active", "label", "overflow")
+    assert Followed._fields == ("memberships", "centers", "active", "label", "overflow", "cluster")

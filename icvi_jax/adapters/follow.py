@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,8 @@ from icvi_jax.adapters.models import Foreign
 from icvi_jax.adapters.slots import Slots
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
+
+Learned: TypeAlias = tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.bool_], int, bool, int]
 
 
 class Followed(NamedTuple):
@@ -23,6 +25,8 @@ class Followed(NamedTuple):
     active : (T, capacity), the slots in use after each sample.
     label : (T,), slot of each sample; −1 is noise or missing.
     overflow : (T,), a centre found no slot at this sample: use more capacity.
+    cluster : (T,), the persistent name of each sample's cluster, which no other cluster ever has; −1 is noise or
+        missing.
     """
 
     memberships: NDArray[np.floating]
@@ -30,11 +34,13 @@ class Followed(NamedTuple):
     active: NDArray[np.bool_]
     label: NDArray[np.integer]
     overflow: NDArray[np.bool_]
+    cluster: NDArray[np.integer]
 
     @property
     def k(self) -> NDArray[np.integer]:
         """Number of centres after each sample, (T,)."""
-        return self.active.sum(axis=1)
+        k: NDArray[np.integer] = np.count_nonzero(self.active, axis=1)
+        return k
 
     def values(self, panel: Panel, X: ArrayLike) -> dict[str, Array]:
         """Index values of `panel` after every sample of X (T, p)."""
@@ -69,7 +75,8 @@ def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest
         raise ValueError(f"follow: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
     slots = Slots(capacity, X.shape[1], identity)
     rows = [_learn(model, slots, x) for x in X]
-    return Followed(*(np.stack(parts) for parts in zip(*rows)))
+    u, centers, active, label, overflow, cluster = (np.stack(parts) for parts in zip(*rows))
+    return Followed(u, centers, active, label, overflow, cluster)
 
 
 class Watch:
@@ -86,7 +93,7 @@ class Watch:
     Attributes
     ----------
     state : the panel's state, for `icvi_jax.explain`.
-    label : slot of the last sample; −1 is noise or missing.
+    label, cluster : slot of the last sample, and the persistent name of its cluster; −1 is noise or missing.
     overflow : whether a centre found no slot at the last sample.
 
     Examples
@@ -102,28 +109,29 @@ class Watch:
     ['xb']
     """
 
-    def __init__(self, panel: Panel, model: Foreign, features: int, capacity: int, identity: str = "nearest"):
+    def __init__(self, panel: Panel, model: Foreign, features: int, capacity: int, identity: str = "nearest") -> None:
         self.panel, self.model = panel, model
         self.slots = Slots(capacity, features, identity)
         self.state = panel.init(capacity, features, xp=np)
-        self.label, self.overflow = -1, False
+        self.label, self.cluster, self.overflow = -1, -1, False
 
     def tick(self, x: ArrayLike) -> dict[str, Array]:
         """Take in the sample x (p,); where it is not finite it is missing and nothing changes."""
         x = np.asarray(x, dtype=float)
         if x.shape != self.slots.centers.shape[1:]:
             raise ValueError(f"Watch.tick: needs a sample of shape {self.slots.centers.shape[1:]}, got {x.shape}")
-        u, centers, active, self.label, self.overflow = _learn(self.model, self.slots, x)
+        u, centers, active, self.label, self.overflow, self.cluster = _learn(self.model, self.slots, x)
         self.state, values = self.panel.step(self.state, x, u, centers, active)
         return values
 
 
-def _learn(model, slots, x):
-    """Memberships, centres, active slots, label and overflow after one sample."""
+def _learn(model: Foreign, slots: Slots, x: NDArray[np.floating]) -> Learned:
+    """Memberships, centres, active slots, label, overflow and name after one sample."""
     u, label, seen = np.zeros(len(slots.active)), -1, bool(np.isfinite(x).all())
     if seen:
         said = model.learn(x)
         label = slots.update(said.centers).get(said.label, -1)
         if label >= 0:
             u[label] = 1.0
-    return u, slots.centers, slots.active, label, seen and slots.overflow
+    cluster = int(slots.names[label]) if label >= 0 else -1
+    return u, slots.centers, slots.active, label, seen and slots.overflow, cluster

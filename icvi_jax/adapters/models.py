@@ -66,7 +66,7 @@ class River:
     ([0, 1], True)
     """
 
-    def __init__(self, model: RiverClusterer, names: Sequence[Hashable] | None = None):
+    def __init__(self, model: RiverClusterer, names: Sequence[Hashable] | None = None) -> None:
         self.model = model
         self.names = None if names is None else tuple(names)
 
@@ -85,6 +85,10 @@ class River:
         return Snapshot(label, centers)
 
 
+CENTERS = ("cluster_centers_", "subcluster_centers_")
+"""Where scikit-learn's clusterers keep their centres."""
+
+
 class ScikitClusterer(Protocol):
     """The part of scikit-learn's incremental clusterers that is used."""
 
@@ -96,9 +100,11 @@ class ScikitClusterer(Protocol):
 
 
 class Scikit:
-    """An incremental clusterer of scikit-learn: MiniBatchKMeans, or Birch(n_clusters=None).
+    """An incremental clusterer of scikit-learn: MiniBatchKMeans, or Birch.
 
     The label of a sample is the nearest centre, as these models predict it; asking them would cost more than all else.
+    Centres of Birch are its subclusters, so its ``n_clusters=None`` is what is followed; their numbers change as its
+    tree is rebuilt: ``identity="nearest"``. MiniBatchKMeans keeps its numbers: ``identity="key"``.
 
     Parameters
     ----------
@@ -106,7 +112,8 @@ class Scikit:
     first : samples gathered for the first `partial_fit`, which MiniBatchKMeans seeds its centres from; its `n_clusters`
         by default. Until then every sample is noise.
     batch : samples learned at a time from then on; in between, labels come from the centres as they are.
-    centers : name of the fitted attribute: ``"cluster_centers_"``, or ``"subcluster_centers_"`` for Birch.
+    centers : name of the fitted attribute; ``"cluster_centers_"`` by default, or where there is none, as in Birch,
+        ``"subcluster_centers_"``.
 
     Examples
     --------
@@ -117,13 +124,14 @@ class Scikit:
     """
 
     def __init__(
-        self, model: ScikitClusterer, first: int | None = None, batch: int = 1, centers: str = "cluster_centers_"
-    ):
+        self, model: ScikitClusterer, first: int | None = None, batch: int = 1, centers: str | None = None
+    ) -> None:
         wanted = first if first is not None else model.n_clusters or 1
         for field, value in (("first", wanted), ("batch", batch)):
             if value < 1:
                 raise ValueError(f"Scikit({field}={value!r}): needs a whole number of at least 1")
-        self.model, self.batch, self.attribute = model, batch, centers
+        self.model, self.batch = model, batch
+        self.attributes = CENTERS if centers is None else (centers,)
         self._waiting: list[NDArray[np.floating]] = []
         self._wanted, self._fitted = wanted, False
 
@@ -135,5 +143,14 @@ class Scikit:
             self._waiting, self._wanted, self._fitted = [], self.batch, True
         if not self._fitted:
             return Snapshot(None, {})
-        centers = np.array(getattr(self.model, self.attribute), dtype=float)
+        centers = self._centers()
         return Snapshot(int(((centers - x) ** 2).sum(1).argmin()), dict(enumerate(centers)))
+
+    def _centers(self) -> NDArray[np.floating]:
+        """The centres (k, p) that the model has now."""
+        found = (getattr(self.model, attribute, None) for attribute in self.attributes)
+        centers = next((rows for rows in found if rows is not None), None)
+        if centers is None:
+            names = " or ".join(map(repr, self.attributes))
+            raise ValueError(f"Scikit(model=…): a fitted {type(self.model).__name__} has no {names}; say centers=…")
+        return np.array(centers, dtype=float)

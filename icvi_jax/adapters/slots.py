@@ -13,8 +13,9 @@ from icvi_jax.spec import one_of, whole
 class Slots:
     """Places for centres that come, go and may be renumbered.
 
-    A centre keeps its slot for life. A slot is free again from the sample after its centre went, never at the same one:
-    the panel must see it inactive once, or it would take the newcomer for the old centre moved.
+    A centre keeps its slot and its name for life; slots are used again, names are not. A slot is free again from the
+    sample after its centre went, never at the same one: the panel must see it inactive once, or it would take the
+    newcomer for the old centre moved.
 
     Parameters
     ----------
@@ -27,6 +28,7 @@ class Slots:
     ----------
     centers : (capacity, p); of no meaning where not active.
     active : (capacity,), boolean.
+    names : (capacity,), integer: the persistent name of the centre in each slot, −1 where there is none.
     overflow : whether a centre found no free slot at the last update.
 
     Examples
@@ -36,6 +38,8 @@ class Slots:
     {0: 0, 1: 1}
     >>> slots.update({0: np.array([9.1])})  # the other one is gone, and this one renumbered
     {0: 1}
+    >>> slots.names.tolist()
+    [-1, 1, -1]
     """
 
     def __init__(self, capacity: int, features: int, identity: str = "nearest"):
@@ -46,7 +50,9 @@ class Slots:
         self.centers = np.zeros((capacity, features))
         self.active = np.zeros(capacity, dtype=bool)
         self.overflow = False
-        self._names: dict[Hashable, int] = {}
+        self.names = np.full(capacity, -1)
+        self._slots: dict[Hashable, int] = {}
+        self._next = 0
 
     def update(self, centers: Mapping[Hashable, NDArray[np.floating]]) -> dict[Hashable, int]:
         """Take in the centres there are now; the slot of each by name. Centres without a slot are left out."""
@@ -56,20 +62,24 @@ class Slots:
                 raise ValueError(f"Slots.update: centre {name!r} has shape {np.shape(center)}, wanted is {wanted}")
         free = np.flatnonzero(~self.active).tolist()
         if self.identity == "key":
-            kept = {name: self._names[name] for name in centers if name in self._names}
+            kept = {name: self._slots[name] for name in centers if name in self._slots}
         else:
             kept = self._partners(centers)
         newborn = [name for name in centers if name not in kept]
-        self._names = {**kept, **dict(zip(newborn, free))}
+        born = dict(zip(newborn, free))
+        self._slots = {**kept, **born}
         self.overflow = len(newborn) > len(free)
         self.active = np.zeros_like(self.active)
         self.centers = self.centers.copy()  # earlier ones may be kept by whoever asked
-        for name, slot in self._names.items():
+        for name, slot in self._slots.items():
             self.active[slot] = True
             self.centers[slot] = centers[name]
-        return dict(self._names)
+        self.names = np.where(self.active, self.names, -1)
+        for slot in born.values():
+            self.names[slot], self._next = self._next, self._next + 1
+        return dict(self._slots)
 
-    def _partners(self, centers):
+    def _partners(self, centers: Mapping[Hashable, NDArray[np.floating]]) -> dict[Hashable, int]:
         """Slots of the centres that are the nearest of their own nearest."""
         old, names = np.flatnonzero(self.active), list(centers)
         if not len(old) or not names:
