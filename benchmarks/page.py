@@ -3,9 +3,9 @@
     python benchmarks/page.py
 
 Beside the browser there are others that ask for the stream of events and never read it. Afterwards the values that the
-page has of every node must be those of `icvi.run` on the same samples, bit for bit. A second part looks at the rate: a
-watch takes in lines as fast as it can, with nobody at its page, with ten browsers that read, and with a hundred that do
-not; those shall cost it nothing that can be told from noise.
+page has of every node must be those of `icvi.run` on the same samples, bit for bit. A second part says what browsers
+cost a watch that takes in lines as fast as it can: nobody, ten that read (their own work is on the same machine), and a
+hundred that asked for events and do not read them.
 """
 
 import argparse

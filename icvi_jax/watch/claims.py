@@ -22,13 +22,33 @@ class Fenced(Exception):
 
 
 class Claim:
-    """The right to write in a folder, until somebody else claims it."""
+    """The right to write in a folder, until somebody else claims it.
+
+    Parameters
+    ----------
+    folder : of the checkpoints of one partition, where all workers see it.
+
+    Examples
+    --------
+    >>> import tempfile, icvi_jax as icvi
+    >>> from icvi_jax.watch import Claim, Shard
+    >>> pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     claim = Claim(Path(place))
+    ...     shard = claim.load(pipe) or Shard(pipe, ["celsius"])
+    ...     alarms = shard.take([("roof", 1, (20.5,))])
+    ...     claim.save(shard, {"offset": 1})
+    ...     after = Claim(Path(place))  # another worker, say
+    ...     claim.save(shard, {"offset": 1})
+    Traceback (most recent call last):
+    icvi_jax.watch.claims.Fenced: ...: another worker has this partition now
+    """
 
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._saves = folder, 0
         while True:
-            self.number = max(self._numbers(), default=0) + 1
+            self.number = max(_numbers(self.folder), default=0) + 1
             self.own = folder / f"{self.number:08d}"
             try:
                 self.own.mkdir()
@@ -36,13 +56,15 @@ class Claim:
             except FileExistsError:
                 continue  # somebody was faster; take the next one
 
-    def _numbers(self) -> list[int]:
-        return [int(path.name) for path in self.folder.iterdir() if path.name.isdigit()]
-
     def load(self, pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard | None:
         """What was saved under the highest claim that has a good checkpoint; None where there is none."""
-        for number in sorted(self._numbers(), reverse=True):
-            place = self.folder / f"{number:08d}"
+        return self.newest(self.folder, pipe, keep_old, late)
+
+    @staticmethod
+    def newest(folder: Path, pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard | None:
+        """As `load`, without a claim: to look at what others do."""
+        for number in sorted(_numbers(folder), reverse=True):
+            place = folder / f"{number:08d}"
             try:
                 if saved_in(place):
                     return Shard.load(place, pipe, keep_old, late)
@@ -62,11 +84,15 @@ class Claim:
             raise
         self._saves += 1
         if self._saves == 2:  # with one checkpoint of our own, an earlier one may still be needed
-            for number in self._numbers():
+            for number in _numbers(self.folder):
                 if number < self.number:
                     shutil.rmtree(self.folder / f"{number:08d}", ignore_errors=True)
 
     def check(self) -> None:
         """See that the claim still holds."""
-        if not self.own.is_dir() or max(self._numbers()) > self.number:
+        if not self.own.is_dir() or max(_numbers(self.folder)) > self.number:
             raise Fenced(f"{self.folder.name}: another worker has this partition now")
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
