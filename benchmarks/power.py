@@ -77,7 +77,7 @@ def turned(streams: int, rng: np.random.Generator) -> np.ndarray:
 
 def codes(pipe: icvi.Pipeline, x: np.ndarray) -> np.ndarray:
     """Alarms of all streams: (N, T) boolean."""
-    return np.asarray(icvi.run_fleet(pipe, x.astype(np.float32), keep=("alarms",)).readings.alarms["change"].code) > 0
+    return np.asarray(icvi.run_fleet(pipe, x.astype(np.float32), keep=("alarms",)).readings.alarms["change"].code) == 1
 
 
 def found(pipe: icvi.Pipeline, x: np.ndarray) -> tuple[float, float]:
