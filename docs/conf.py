@@ -32,7 +32,6 @@ nb_execution_raise_on_error = True
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 html_theme = "furo"
 html_title = "icvi_jax"
-html_static_path = ["_static"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_use_ivar = True

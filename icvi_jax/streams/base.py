@@ -162,9 +162,13 @@ def _parse(path: str | PathLike[str], piece: list[str], start: int, columns: Seq
                 raise ValueError(f"{path}, line {number}, column {column} ({name}): not a number: {field!r}") from None
         if fields and len(fields) < len(columns):
             absent = len(fields) + 1
-            raise ValueError(f"{path}, line {number}, column {absent} ({columns[absent - 1]}): missing, "
-                             f"the line has {len(fields)} of {len(columns)} columns")
+            raise ValueError(
+                f"{path}, line {number}, column {absent} ({columns[absent - 1]}): missing, "
+                f"the line has {len(fields)} of {len(columns)} columns"
+            )
         if len(fields) > len(columns):
-            raise ValueError(f"{path}, line {number}, column {len(columns) + 1}: one column too many, "
-                             f"the line has {len(fields)}, expected {len(columns)}")
+            raise ValueError(
+                f"{path}, line {number}, column {len(columns) + 1}: one column too many, "
+                f"the line has {len(fields)}, expected {len(columns)}"
+            )
     raise ValueError(f"{path}, lines {start} to {start + len(piece) - 1}: cannot be read as numbers")

@@ -88,8 +88,9 @@ def read_gas(
             break
     kept = sum(map(len, means))
     if not kept or (length is not None and kept < length):
-        raise ValueError(f"{path}: the file has {blocks} blocks of {rows} rows, "
-                         f"too few for start={start}, length={length}")
+        raise ValueError(
+            f"{path}: the file has {blocks} blocks of {rows} rows, too few for start={start}, length={length}"
+        )
     mode = _number(np.concatenate(points))
     changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
     names = tuple(SENSORS[sensor - 1] for sensor in sensors)

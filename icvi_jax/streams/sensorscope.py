@@ -142,8 +142,10 @@ def _columns(path: str | PathLike[str]) -> tuple[str, ...]:
     plain, sequenced = TIME + MEASURED, (*TIME, "sequence", *MEASURED)
     fields = len(line.split())
     if fields not in (len(plain), len(sequenced)):
-        raise ValueError(f"{path}, line {number}, column {fields}: the line ends here; "
-                         f"a meteo file has {len(plain)} or {len(sequenced)} columns")
+        raise ValueError(
+            f"{path}, line {number}, column {fields}: the line ends here; "
+            f"a meteo file has {len(plain)} or {len(sequenced)} columns"
+        )
     return plain if fields == len(plain) else sequenced
 
 
@@ -168,8 +170,10 @@ def _check(
     if 1440 % minutes:
         raise ValueError(f"minutes must divide a day (1440), got {minutes}")
     if labels == "paper" and (station != 18 or day != np.datetime64("2007-10-10") or (days or 15) > 14):
-        raise ValueError("labels='paper' is for station=18, start='2007-10-10' and at most days=14, "
-                         f"got station={station}, start={start!r}, days={days}")
+        raise ValueError(
+            "labels='paper' is for station=18, start='2007-10-10' and at most days=14, "
+            f"got station={station}, start={start!r}, days={days}"
+        )
     if isinstance(features, str) or not features:
         raise ValueError(f"features must be one or more names, got {features!r}")
     for feature in features:

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias, TypeVar
 
 import jax
 
-from icvi_jax.types import Array
+from icvi_jax.types import Array, State
+
+D = TypeVar("D")
 
 
-def descend(loss: Callable, start: dict[str, Array], data: object, optimizer, steps: int) -> Iterator[tuple]:
+Parameters: TypeAlias = dict[str, Array]
+"""Numbers by name."""
+
+
+class Optimizer(Protocol):
+    """An optax gradient transformation."""
+
+    @property
+    def init(self) -> Callable[..., State]: ...
+    @property
+    def update(self) -> Callable[..., State]: ...
+
+
+def descend(
+    loss: Callable[[Parameters, D], tuple[Array, Array]], start: Parameters, data: D, optimizer: Optimizer, steps: int
+) -> Iterator[tuple[Parameters, Array]]:
     """Yield (parameters, extra) before each step and after the last.
 
     Parameters
@@ -22,7 +40,7 @@ def descend(loss: Callable, start: dict[str, Array], data: object, optimizer, st
     """
     gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))
 
-    def move(parameters, grads, memory):
+    def move(parameters: Parameters, grads: Parameters, memory: State) -> tuple[Parameters, State]:
         updates, memory = optimizer.update(grads, memory, parameters)
         return jax.tree.map(lambda a, b: a + b, parameters, updates), memory
 

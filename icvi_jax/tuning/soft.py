@@ -10,7 +10,9 @@ import jax.numpy as jnp
 from icvi_jax.kernels.arrays import cast
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import spec
-from icvi_jax.types import Array
+from icvi_jax.types import Array, Namespace
+
+xp: Namespace = jnp
 
 
 class SoftState(NamedTuple):
@@ -31,37 +33,37 @@ class SoftDistress:
     the degree that there is none, and within one moves slowly, as patience runs out.
     """
 
-    factor: float
-    width: float
+    factor: float | Array
+    width: float | Array
     patience: float
     memory: float
     warm: float
     back: float
     softness: float
 
-    def init(self, streams):
+    def init(self, streams: tuple[int, ...]) -> SoftState:
         """The state before any value."""
-        zero = jnp.zeros(streams)
+        zero = xp.zeros(streams)
         return SoftState(zero, zero, zero, zero)
 
-    def step(self, state, value, goal, positive):
+    def step(self, state: SoftState, value: Array, goal: str, positive: bool) -> tuple[SoftState, Array]:
         """The state after an index value (*streams), and the degree to which a spike is raised."""
-        y, ok = badness(value, jnp.asarray(True), goal, positive, state.level)
-        m = jnp.where(state.heard == 0, y, state.level)
+        y, ok = badness(value, xp.asarray(True), goal, positive, state.level)
+        m = xp.where(state.heard == 0, y, state.level)
         s, e = state.spread, y - m
         tau = cast(self.softness, y)
-        theta = jnp.maximum(jnp.log(cast(self.factor, y)), cast(self.width, y) * s)
-        over = jax.nn.sigmoid((e - theta) / tau) * (state.heard >= self.warm) * ok
-        stays = jax.nn.sigmoid((e - self.back * theta) / tau)
+        theta = xp.maximum(xp.log(cast(self.factor, y)), cast(self.width, y) * s)
+        over = _sigmoid((e - theta) / tau) * (state.heard >= self.warm) * ok
+        stays = _sigmoid((e - self.back * theta) / tau)
         raised = over * (1 - state.episode)
-        episode = jnp.where(ok, over + (1 - over) * state.episode * stays, state.episode)
-        clip = jnp.where(state.heard < 10, jnp.abs(e), 3 * s)
-        gain = jnp.maximum(1 / (state.heard + 1), 1 / self.memory) * (1 - episode)
-        moved = gain * jnp.clip(e, -clip, clip) + episode / self.patience * e
+        episode = xp.where(ok, over + (1 - over) * state.episode * stays, state.episode)
+        clip = xp.where(state.heard < 10, xp.abs(e), 3 * s)
+        gain = xp.maximum(1 / (state.heard + 1), 1 / self.memory) * (1 - episode)
+        moved = gain * xp.clip(e, -clip, clip) + episode / self.patience * e
         return SoftState(
-            jnp.where(ok, m + moved, state.level),
-            jnp.where(ok, s + gain * (1.2533 * jnp.minimum(jnp.abs(e), clip) - s), s),
-            jnp.where(ok, state.heard + 1, state.heard),
+            xp.where(ok, m + moved, state.level),
+            xp.where(ok, s + gain * (1.2533 * xp.minimum(xp.abs(e), clip) - s), s),
+            xp.where(ok, state.heard + 1, state.heard),
             episode,
         ), raised
 
@@ -77,8 +79,12 @@ def soft_f1(raised: Array, windows: Array, counts: Array, tolerance: int) -> Arr
     windows : (N, C), changes, with any number where a stream has fewer than C.
     counts : (N, C), 1 for a change, 0 for padding.
     """
-    offsets = jnp.arange(tolerance + 1)
-    inside = raised[windows[..., None] + offsets, jnp.arange(raised.shape[1])[:, None, None]]
-    nothing_yet = jnp.cumprod(jnp.concatenate([jnp.ones_like(inside[..., :1]), 1 - inside[..., :-1]], axis=-1), axis=-1)
+    offsets = xp.arange(tolerance + 1)
+    inside = raised[windows[..., None] + offsets, xp.arange(raised.shape[1])[:, None, None]]
+    nothing_yet = xp.cumprod(xp.concat([xp.ones_like(inside[..., :1]), 1 - inside[..., :-1]], axis=-1), axis=-1)
     hits = (inside * nothing_yet * 0.8 ** (offsets / max(tolerance, 1))).sum(-1)
-    return 2 * (hits * counts).sum(1) / jnp.maximum(raised.sum(0) + counts.sum(1), 1e-6)
+    return 2 * (hits * counts).sum(1) / xp.maximum(raised.sum(0) + counts.sum(1), 1e-6)
+
+
+def _sigmoid(a: Array) -> Array:
+    return jax.nn.sigmoid(jnp.asarray(a))

@@ -12,16 +12,19 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from icvi_jax.drive.steps import scan_steps
-from icvi_jax.evaluation import match
+from icvi_jax.evaluation import Score, match
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Distress
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.tuning.descent import descend
-from icvi_jax.tuning.events import copies, events_of, parts, traced, values_of
+from icvi_jax.spec import changed
+from icvi_jax.tuning.descent import Parameters, descend
+from icvi_jax.tuning.events import Events, copies, events_of, parts, traced, values_of
 from icvi_jax.tuning.soft import SoftDistress, soft_f1
+from icvi_jax.types import Array, ArrayLike, Namespace
+
+xp: Namespace = jnp
 
 LONGEST = 2e4
 """Half-lives beyond this are no longer told from never forgetting in single precision."""
@@ -102,38 +105,40 @@ def tune(
     windows, counts = _windows(changes)
     rest = {name: float(getattr(monitor, name)) for name in ("patience", "memory", "warm", "back")}
 
-    def loss(parameters, data):  # all starts at once, each a block of streams; their sum leaves each its own gradient
-        lam, factor, width = (jnp.repeat(a, n) for a in _meaning(parameters))
+    def loss(
+        parameters: Parameters, data: Events
+    ) -> tuple[Array, Array]:  # all starts at once, each a block of streams; their sum leaves each its own gradient
+        lam, factor, width = (xp.repeat(a, n) for a in _meaning(parameters))
         soft = SoftDistress(factor=factor, width=width, softness=softness, **rest)
-        values = values_of(dataclasses.replace(panel, forgetting=lam), traced(data, panel.fuzzifier))[index.name]
+        values = values_of(changed(panel, forgetting=lam), traced(data, panel.fuzzifier))[index.name]
         raised = scan_steps(soft, soft.init(lam.shape), (values,), (index.goal, index.positive))[1]
-        raised = jnp.concatenate([raised, jnp.zeros((tolerance, lam.size))])
-        each = soft_f1(raised, jnp.tile(windows, (lam.size // n, 1)), jnp.tile(counts, (lam.size // n, 1)), tolerance)
+        raised = xp.concat([raised, xp.zeros((tolerance, lam.shape[0]))])
+        times = (lam.shape[0] // n, 1)
+        each = soft_f1(raised, xp.tile(windows, times), xp.tile(counts, times), tolerance)
         each = -each.reshape(-1, n).mean(1)
         return each.sum(), each
 
     path = list(descend(loss, _numbers(begin), copies(events, len(begin)), optax.adam(rate), steps))
-    points = [np.stack(_meaning(parameters), 1) for parameters, _ in path[:: -max(1, steps // 5)]]
-    points = np.concatenate([np.array([own]), *points]).astype(np.asarray(events[0]).dtype)
+    tried = [np.stack([np.asarray(a) for a in _meaning(some)], 1) for some, _ in path[:: -max(1, steps // 5)]]
+    points = np.concatenate([np.array([own]), *tried]).astype(np.asarray(events[0]).dtype)
     lam, factor, width = (np.repeat(a, n) for a in points.T)
-    values = values_of(dataclasses.replace(panel, forgetting=jnp.asarray(lam)), copies(events, len(points)))[index.name]
-    judge = dataclasses.replace(monitor, factor=jnp.asarray(factor), width=jnp.asarray(width))
+    values = values_of(changed(panel, forgetting=xp.asarray(lam)), copies(events, len(points)))[index.name]
+    judge = changed(monitor, factor=xp.asarray(factor), width=xp.asarray(width))
     found = _matched(judge, index, values, list(changes) * len(points), tolerance)
     scores = [_mean(found[i : i + n]) for i in range(0, len(found), n)]
     best = max(range(len(points)), key=lambda i: (round(scores[i].f1, 6), -np.nan_to_num(scores[i].delay, nan=np.inf)))
     losses = [[float(each[start]) for _, each in path] for start in range(len(begin))]
     if best == 0:
         return Tuned(pipe, scores[0], scores[0], losses)
-    lam, factor, width = (float(a) for a in points[best])
-    indices = tuple(index if other.name == index.name else other for other in pipe.panel.indices)
-    panel = dataclasses.replace(pipe.panel, indices=indices, forgetting=lam)
-    monitors = {monitor.name: dataclasses.replace(monitor, factor=factor, width=width)}
+    forgetting, *thresholds = (float(a) for a in points[best])
+    indices = tuple(index if other.name == index.name else other for other in pipe.indices)
+    panel = dataclasses.replace(panel, indices=indices, forgetting=forgetting)
+    fitted = dataclasses.replace(monitor, factor=thresholds[0], width=thresholds[1])
+    monitors = {name: fitted for name in pipe.monitors}
     return Tuned(dataclasses.replace(pipe, panel=panel, monitors=monitors), scores[0], scores[best], losses)
 
 
-def judge(
-    pipes: Sequence[Pipeline], X: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
-) -> list[Quality]:
+def judge(pipes: Sequence[Pipeline], X: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int) -> list[Quality]:
     """How well pipelines with the same clusterer hear the changes of other streams; the clusterer runs once for all.
 
     Parameters
@@ -145,9 +150,10 @@ def judge(
         raise ValueError("judge(pipes=…): the pipelines must have the same clusterer")
     events, judged = events_of(pipes[0], X), []
     for pipe in pipes:
-        monitor = parts(pipe)[0]
-        index = next(i for i in pipe.panel.indices if i.name == monitor.index)
-        judged.append(_mean(_matched(monitor, index, values_of(pipe.panel, events)[index.name], changes, tolerance)))
+        monitor, _, panel = parts(pipe)
+        index = next(i for i in pipe.indices if i.name == monitor.index)
+        values = values_of(dataclasses.replace(panel, indices=pipe.indices), events)[index.name]
+        judged.append(_mean(_matched(monitor, index, values, changes, tolerance)))
     return judged
 
 
@@ -155,42 +161,44 @@ def quality(
     monitor: Distress, index: Index, values: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
 ) -> Quality:
     """How well a monitor hears the changes in the values (N, T) of an index, NaN where a sample is missing."""
-    return _mean(_matched(monitor, index, jnp.asarray(values).T, changes, tolerance))
+    return _mean(_matched(monitor, index, xp.asarray(values).T, changes, tolerance))
 
 
-def _matched(monitor, index, values, changes, tolerance):
+def _matched(
+    monitor: Distress, index: Index, values: Array, changes: Sequence[Sequence[int]], tolerance: int
+) -> list[Score]:
     """The match of spikes and changes of each stream, from values (T, N)."""
     start = monitor.init(values.shape[1:], jnp, values.dtype)
-    alarms = scan_steps(monitor, start, (values, jnp.ones(values.shape, bool)), (index.goal, index.positive))[1]
+    alarms = scan_steps(monitor, start, (values, xp.ones(values.shape, bool)), (index.goal, index.positive))[1]
     codes = np.asarray(alarms.code)
     return [match(np.flatnonzero(c == 1).tolist(), true, tolerance, len(c)) for c, true in zip(codes.T, changes)]
 
 
-def _mean(found):
+def _mean(found: Sequence[Score]) -> Quality:
     delays = [alarm - change for score in found for change, alarm in score.matched]
     delay = float(np.mean(delays)) if delays else math.nan
     return Quality(float(np.mean([s.f1 for s in found])), delay, float(np.mean([s.false_per_1000 for s in found])))
 
 
-def _windows(changes):
+def _windows(changes: Sequence[Sequence[int]]) -> tuple[Array, Array]:
     """Changes (N, C) as arrays, and 1 where there is one."""
     most = max(1, max(map(len, changes)))
     windows, counts = np.zeros((len(changes), most), int), np.zeros((len(changes), most))
     for i, some in enumerate(changes):
         windows[i, : len(some)], counts[i, : len(some)] = some, 1
-    return jnp.asarray(windows), jnp.asarray(counts)
+    return xp.asarray(windows), xp.asarray(counts)
 
 
-def _numbers(points):
+def _numbers(points: Sequence[tuple[float, ...]]) -> Parameters:
     """Unbounded parameters of (forgetting, factor, width) each; never forgetting starts at the longest half-life."""
     lam, factor, width = (np.array(a, dtype=float) for a in zip(*points))
     half = np.full_like(lam, LONGEST)
     half[lam < 1] = np.minimum(np.log(0.5) / np.log(lam[lam < 1]), LONGEST)
     parts = {"half": half, "factor": np.maximum(factor - 1.001, 1e-3), "width": width}
-    return {name: jnp.log(jnp.asarray(value)) for name, value in parts.items()}
+    return {name: xp.log(xp.asarray(value)) for name, value in parts.items()}
 
 
-def _meaning(parameters):
+def _meaning(parameters: Parameters) -> tuple[Array, Array, Array]:
     """Forgetting, factor and width of unbounded parameters."""
-    half = jnp.clip(jnp.exp(parameters["half"]), 0.5, LONGEST)
-    return 0.5 ** (1 / half), 1.001 + jnp.exp(parameters["factor"]), jnp.exp(parameters["width"])
+    half = xp.clip(xp.exp(parameters["half"]), 0.5, LONGEST)
+    return 0.5 ** (1 / half), 1.001 + xp.exp(parameters["factor"]), xp.exp(parameters["width"])
