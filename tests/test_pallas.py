@@ -14,6 +14,7 @@ from icvi_jax.drive.accelerated import kernel_for
 from icvi_jax.drive.flat import Lane
 from icvi_jax.drive.lanewise import apply
 from icvi_jax.drive.pallas import Kernel
+from icvi_jax.drive.scan import scan_fleet
 
 F32 = np.dtype(np.float32)
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -130,6 +131,27 @@ def test_scan_takes_elapsed_times_vmap_and_shard_map():
     close(quick(fleet)(SMALL.init(2, (4,)), sharded), expected)
 
 
+def test_the_gradient_goes_through_vmap_and_shard_map():
+    X, mesh = samples(8, 2, 4, seed=1), Mesh(np.array(jax.devices()[:1]), ("streams",))
+
+    def loss(scan, x):
+        return jnp.nansum(jnp.tanh(scan(SMALL, SMALL.init(2, x.shape[2:]), x)[1].values["xb"]))
+
+    def batched(x):
+        return jax.vmap(partial(loss, icvi.scan), in_axes=2)(x).sum()
+
+    def divided(x):
+        over = P(None, None, "streams")
+        part = jax.shard_map(lambda x: loss(icvi.scan, x)[None], mesh=mesh, in_specs=over, out_specs=P("streams"),
+                             check_vma=False)  # fmt: skip
+        return part(x).sum()
+
+    expected = jax.jit(jax.grad(partial(loss, plain)))(X)
+    assert np.abs(expected).max() > 0.01
+    for there in (batched, divided):
+        close(quick(jax.grad(there))(X), expected)
+
+
 def test_a_pipeline_for_each_of_a_batch_is_taken_by_xla():
     X = samples(25, 2, 4)
     panels = [icvi.Panel(indices=(icvi.XieBeni(),), forgetting=f) for f in (0.9, 0.99)]
@@ -161,6 +183,14 @@ def test_a_scan_of_several_launches_has_the_same_bits(monkeypatch):
     monkeypatch.setattr(Kernel, "longest", lambda *_: 9)
     jax.clear_caches()
     equal(quick(lambda X: icvi.scan(SMALL, state, X))(X), whole)
+
+    def fleet(phase):
+        return quick(lambda X: scan_fleet(shown, SMALL, state, jnp.moveaxis(X, -1, 0), None, 4, phase))(X)
+
+    for phase in (0, 3):  # of groups of four, in pieces of eight
+        final, made = fleet(phase)
+        equal(final, whole[0])
+        equal(made[0]["xb"].T, whole[1].values["xb"][3 - phase :: 4])
 
 
 @pytest.mark.parametrize("platform", ["triton", "mosaic", "tpu"])
