@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LANES = "ICVI_LANES"
 """An environment variable: bytes of a vector, for tests of other widths than the processor's."""
 
-FORMAT = 1
+FORMAT = 2
 """Part of the key of cached code: to be raised when the same text is to be compiled otherwise."""
 
 
@@ -82,7 +82,10 @@ def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
 
     module = llvm.parse_assembly(text)
     module.triple = host().triple
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=passes))
+    options = llvm.create_pipeline_tuning_options(speed_level=passes)
+    options.slp_vectorization = passes > 1  # operations of one lane, side by side, become vectors
+    options.loop_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
 

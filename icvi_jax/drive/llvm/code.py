@@ -1,4 +1,7 @@
-"""Text of LLVM: values, types and loops, with W lanes a vector."""
+"""Text of LLVM: values, types and loops, with W lanes a vector.
+
+One lane is no vector but a plain number: LLVM then makes vectors of its own of operations that stand side by side.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,13 @@ class Code:
 
     def type(self, dtype: np.dtype | str) -> str:
         """The vector type of a dtype or of LLVM's element type."""
-        return f"<{self.width} x {dtype if isinstance(dtype, str) else element(dtype)}>"
+        name = dtype if isinstance(dtype, str) else element(dtype)
+        return name if self.width == 1 else f"<{self.width} x {name}>"
+
+    def suffix(self, dtype: np.dtype) -> str:
+        """How LLVM's own functions are called for this type, such as v16f32."""
+        name = f"f{8 * dtype.itemsize}" if dtype.kind == "f" else element(dtype)
+        return name if self.width == 1 else f"v{self.width}{name}"
 
     def let(self, text: str) -> str:
         """A new value."""
@@ -63,7 +72,18 @@ class Code:
         """A constant in all lanes."""
         name = dtype if isinstance(dtype, str) else element(dtype)
         number = literal(value if isinstance(value, (int, float)) else value.item(), name)
-        return f"<{', '.join([f'{name} {number}'] * self.width)}>"
+        return number if self.width == 1 else f"<{', '.join([f'{name} {number}'] * self.width)}>"
+
+    def insert(self, kind: str, vector: str, value: str, lane: int) -> str:
+        """A vector of elements of type `kind` with one of them replaced."""
+        if self.width == 1:
+            return value
+        return self.let(f"insertelement {self.type(kind)} {vector}, {kind} {value}, i32 {lane}")
+
+    def everywhere(self, kind: str, value: str) -> str:
+        """A value in all lanes."""
+        one = self.insert(kind, "poison", value, 0)
+        return one if self.width == 1 else shuffle(self, self.type(kind), one, "poison", [0] * self.width)
 
     def call(self, function: str, result: str, *args: tuple[str, str]) -> str:
         """A call of a function that is declared on the way; `args` are pairs of type and value."""

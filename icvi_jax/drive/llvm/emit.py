@@ -59,19 +59,18 @@ def operation(code: Code, name: str, dtype: np.dtype, ins: list[str], kinds: lis
     if name == "neg":
         return code.let(f"fneg {kind} {ins[0]}" if real else f"sub {kind} {code.splat(0, of)}, {ins[0]}")
     if name == "abs" and not real:
-        return code.call(f"llvm.abs.v{code.width}{element(of)}", kind, (kind, ins[0]), ("i1", "false"))
+        return code.call(f"llvm.abs.{code.suffix(of)}", kind, (kind, ins[0]), ("i1", "false"))
     if name == "sign":
         return _sign(code, of, ins[0])
     if name == "isfinite":
         size = operation(code, "abs", of, ins, kinds, None)
         return code.let(f"fcmp olt {kind} {size}, {code.splat(np.inf, of)}")
     if name in INTRINSIC:
-        suffix = f"v{code.width}f{8 * of.itemsize}"
-        return code.call(f"llvm.{INTRINSIC[name]}.{suffix}", kind, *((kind, a) for a in ins))
+        return code.call(f"llvm.{INTRINSIC[name]}.{code.suffix(of)}", kind, *((kind, a) for a in ins))
     if name in ("population_count", "clz"):
         what = "ctpop" if name == "population_count" else "ctlz"
         extra = [("i1", "false")] if name == "clz" else []
-        return code.call(f"llvm.{what}.v{code.width}{element(of)}", kind, (kind, ins[0]), *extra)
+        return code.call(f"llvm.{what}.{code.suffix(of)}", kind, (kind, ins[0]), *extra)
     if name == "convert":
         return convert(code, ins[0], of, dtype)
     if name == "bitcast":
@@ -150,8 +149,7 @@ def convert(code: Code, a: str, of: np.dtype, to: np.dtype) -> str:
         return code.let(f"{'fpext' if of.itemsize < to.itemsize else 'fptrunc'} {kind} {a} to {goal}")
     if of.kind == "f":
         what = "fptosi" if to.kind == "i" else "fptoui"
-        source = f"v{code.width}f{8 * of.itemsize}"
-        return code.call(f"llvm.{what}.sat.v{code.width}{element(to)}.{source}", goal, (kind, a))
+        return code.call(f"llvm.{what}.sat.{code.suffix(to)}.{code.suffix(of)}", goal, (kind, a))
     if to.kind == "f":
         return code.let(f"{'si' if of.kind == 'i' else 'ui'}tofp {kind} {a} to {goal}")
     if of.itemsize == to.itemsize:

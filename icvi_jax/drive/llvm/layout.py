@@ -96,7 +96,4 @@ class Layout:
         value = code.load(kind, code.offset(base, 8 * index), 8)
         if dtype == BOOL:
             value, kind = code.let(f"trunc i8 {value} to i1"), "i1"
-        one = code.let(f"insertelement {code.type(kind)} poison, {kind} {value}, i32 0")
-        zeros = ", ".join(["i32 0"] * code.width)
-        vector = code.type(kind)
-        return code.let(f"shufflevector {vector} {one}, {vector} poison, <{code.width} x i32> <{zeros}>")
+        return code.everywhere(kind, value)

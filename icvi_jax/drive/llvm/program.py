@@ -102,7 +102,8 @@ class Program:
 
     def __init__(self, layout: Layout, text: str, cache: pathlib.Path | None = None) -> None:
         self.layout, self.text = layout, text
-        passes = 1 if layout.plan is None or text.count("\n") < LONG else 0
+        short = text.count("\n") < LONG
+        passes = int(layout.plan is None or short) + (layout.width == 1 and layout.plan is None and short)
         self._native = Native(text, passes, cache)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]

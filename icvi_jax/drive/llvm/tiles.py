@@ -81,7 +81,7 @@ def write_pack(layout: Layout, source: np.dtype) -> str:
         value = "poison"
         for r, row in enumerate(rows):
             one = code.load(kind, code.offset(row, place), 1)
-            value = code.let(f"insertelement {vector} {value}, {kind} {one}, i32 {r}")
+            value = code.insert(kind, value, one, r)
         finish(value, c, feature)
     code.do("ret void")
     return code.function(
