@@ -7,7 +7,7 @@ from functools import reduce
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
-from icvi_jax.kernels.arrays import smaller
+from icvi_jax.kernels.arrays import larger, smaller
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Covariance, Dispersion, Stats
 from icvi_jax.types import Array
@@ -44,7 +44,7 @@ class RepresentativeCIP(Comparison):
         terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
         least = xp.where(least < xp.inf, least, xp.zeros_like(least))
-        total = sum(xp.sum(xp.exp(least - a), axis=0) for a in terms)
+        total = sum(xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms)  # less leaves no trace
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
         return given(stats[Dispersion].empty == 0, value)
