@@ -128,5 +128,6 @@ class Engine:
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:
-    """States of streams that have seen nothing, (…, N), in NumPy."""
-    return pipe.init(features, (streams,), xp=np, dtype=dtype)
+    """States of streams that have seen nothing, (…, N), in NumPy: N times the same, in memory once."""
+    one = pipe.init(features, (1,), xp=np, dtype=dtype)
+    return jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], streams)), one)

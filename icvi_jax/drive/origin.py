@@ -37,7 +37,7 @@ class Origin:
 
     def meet(self, X: np.ndarray) -> None:
         """Let the first usable value of each column of X (N, T, p) be its origin, where it has none yet."""
-        if self.settled:
+        if self.settled or self._at_once(X):
             return
         for lo, hi in zip((0, *range(1, X.shape[1], 64)), range(1, X.shape[1] + 64, 64)):  # most are there at once
             open_rows = np.flatnonzero(~self._set.all(axis=1))
@@ -52,6 +52,18 @@ class Origin:
             self.value[open_rows] = np.where(new, high.astype(np.float64) + low, self.value[open_rows])
             self._set[open_rows] |= new
         self.settled = bool(self._set.all())
+
+    def _at_once(self, X: np.ndarray) -> bool:
+        """The common case: nothing is known yet, and every stream has a usable first sample."""
+        if self._set.any():
+            return False
+        first = np.ascontiguousarray(X[:, 0])
+        if not (np.abs(first) <= self._limit).all():
+            return False
+        high, low = self._words(first.astype(np.float64))
+        self.value = high.astype(np.float64) + low
+        self._set[...] = self.settled = True
+        return True
 
     def fits(self, dtype: np.dtype) -> bool:
         """Whether this type has all digits of the origins."""

@@ -11,6 +11,9 @@ import tempfile
 FOLDER = "ICVI_CACHE"
 """An environment variable: the folder that compiled code is kept in; unset or empty: none."""
 
+MOST = 256
+"""Entries in a folder; the oldest make room."""
+
 
 def folder() -> pathlib.Path | None:
     """The folder that the environment names."""
@@ -35,3 +38,5 @@ def store(entry: pathlib.Path, code: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=entry.parent, delete=False) as file:
             file.write(hashlib.sha256(code).digest() + code)
         os.replace(file.name, entry)
+        for old in sorted(entry.parent.glob("*.o"), key=lambda file: file.stat().st_mtime)[:-MOST]:
+            old.unlink()

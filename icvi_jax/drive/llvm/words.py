@@ -31,36 +31,51 @@ def size_of(leaves: Sequence[Leaf]) -> int:
     return max([4, *(leaf.dtype.itemsize for leaf in leaves)])
 
 
+BLOCK = 256
+"""Groups, or words, that are turned together: they stay in the cache meanwhile."""
+
+
 def packed(arrays: Sequence[np.ndarray], leaves: Sequence[Leaf], width: int) -> np.ndarray:
     """Arrays (lead…, N) as words (groups, words, width); lanes beyond N repeat the last stream."""
-    size = size_of(leaves)
     streams = arrays[0].shape[-1]
-    groups = -(-streams // width)
-    lanes = np.minimum(np.arange(groups * width), streams - 1)
-    words = np.empty((groups, sum(leaf.n for leaf in leaves), width), f"i{size}")
-    at = 0
     for a, leaf in zip(arrays, leaves):
         if a.shape != (*leaf.shape, streams):
             raise ValueError(f"expected a state of shape {(*leaf.shape, streams)}, got {a.shape}")
+    groups = -(-streams // width)
+    if streams > 1 and all(a.strides[-1] == 0 for a in arrays):  # all streams are alike
+        one = packed([a[..., :1] for a in arrays], leaves, width)
+        return np.broadcast_to(one, (groups, *one.shape[1:])).copy()
+    rows = np.empty((sum(leaf.n for leaf in leaves), groups * width), f"i{size_of(leaves)}")
+    at = 0
+    for a, leaf in zip(arrays, leaves):
         flat = np.ascontiguousarray(a, leaf.dtype).reshape(leaf.n, streams)
-        if leaf.dtype.kind == "f":
-            flat = flat.view(f"i{leaf.dtype.itemsize}")
-        wide = flat if streams == len(lanes) else flat[:, lanes]
-        words[:, at : at + leaf.n] = wide.reshape(leaf.n, groups, width).swapaxes(0, 1)
+        rows[at : at + leaf.n, :streams] = flat.view(f"i{leaf.dtype.itemsize}") if leaf.dtype.kind == "f" else flat
         at += leaf.n
-    return words
+    rows[:, streams:] = rows[:, streams - 1 : streams]
+    return _turned(rows.reshape(-1, groups, width))
 
 
 def unpacked(words: np.ndarray, leaves: Sequence[Leaf], streams: int) -> list[np.ndarray]:
     """Words as new arrays (lead…, N)."""
+    rows = _turned(words).reshape(words.shape[1], -1)[:, :streams]
     arrays, at = [], 0
     for leaf in leaves:
-        part = words[:, at : at + leaf.n].swapaxes(0, 1).reshape(leaf.n, -1)[:, :streams]
+        part = rows[at : at + leaf.n]
         at += leaf.n
         if leaf.dtype.kind == "f":
-            part = np.ascontiguousarray(part.astype(f"i{leaf.dtype.itemsize}", copy=False)).view(leaf.dtype)
-        arrays.append(part.astype(leaf.dtype).reshape(*leaf.shape, streams))
+            part = part.astype(f"i{leaf.dtype.itemsize}", copy=False).view(leaf.dtype)
+        arrays.append(part.astype(leaf.dtype, copy=False).reshape(*leaf.shape, streams))
     return arrays
+
+
+def _turned(a: np.ndarray) -> np.ndarray:
+    """A contiguous array (m, n, width) as (n, m, width)."""
+    m, n, width = a.shape
+    whole = f"V{width * a.itemsize}"
+    out = np.empty((n, m), whole)
+    for start in range(0, max(m, 1), BLOCK):
+        out[:, start : start + BLOCK] = a.view(whole)[start : start + BLOCK, :, 0].T
+    return out.view(a.dtype).reshape(n, m, width)
 
 
 def load_word(code: Code, address: str, dtype: np.dtype, size: int) -> str:
