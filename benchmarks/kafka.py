@@ -150,7 +150,7 @@ def main(argv=None):
         workers.append(fork.Process(target=work, args=(joined, servers, folder), name=str(joined), daemon=True))
         workers[-1].start()
 
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder, start = Path(place), time.monotonic()
         for _ in range(WORKERS):
             join()

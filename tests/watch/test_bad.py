@@ -94,6 +94,11 @@ def test_odd_names_and_times_are_samples_and_all_that_leaves_is_json():
     assert client.queue.get_nowait().count("\n") == 3  # nothing in a name ends a message
 
 
+@pytest.mark.parametrize("time", [b"NaN", b"1e999", b"-Infinity", b"[]"])
+def test_a_time_that_is_none_is_not_passed_on(time):
+    assert Reader().read(b'{"node": "a", "time": ' + time + b', "v": 1}').time is None
+
+
 def test_noise_never_stops_a_watch():
     rng = random.Random(1)
     seed = [*BAD[:-3], *ODD, *(line for line, _ in taken(samples(20)))]
