@@ -4,7 +4,8 @@
     python benchmarks/clusterers.py --seeds 5           several seeds of each
     python benchmarks/clusterers.py --full              also sets that no setting was chosen on
     python benchmarks/clusterers.py --river             river's clusterers alone, and a partition that uses no data
-    python benchmarks/clusterers.py --csv FILE          the table as a file, for the documentation; more runs add to it
+    python benchmarks/clusterers.py --csv FILE          the table as a file; more runs add to it
+    python benchmarks/clusterers.py --pages FILE FOLDER from that file the tables of the documentation
     python benchmarks/clusterers.py --speed             cost a sample alone: a fleet, in processor time
 
 ARI: mean adjusted Rand index by persistent name in windows of 500 samples that overlap by half, from sample 200 on;
@@ -108,6 +109,23 @@ def tell(rows, path):
             csv.writer(file, lineterminator="\n").writerows([HEADS, *table])
 
 
+def pages(path, folder):
+    """Two tables for people, a row a clusterer and a column a stream: how right, and how loud at changes."""
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    clusterers, titles = (list(dict.fromkeys(row[head] for row in rows)) for head in ("clusterer", "stream"))
+    found = {(row["clusterer"], row["stream"]): row for row in rows}
+    for name, heads in {"right": ("ARI",), "loud": ("XB AUC", "surprise AUC")}.items():
+        shown = [title for title in titles if any(found[key][heads[0]] for key in found if key[1] == title)]
+        table = [["", *shown]]
+        for clusterer in clusterers:
+            cell = [[found.get((clusterer, title), {}).get(head) or "–" for head in heads] for title in shown]
+            if any(set(pair) != {"–"} for pair in cell):
+                table.append([clusterer, *(" / ".join(pair) for pair in cell)])
+        with (folder / f"clusterers_{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sets")
@@ -117,11 +135,14 @@ def main():
     parser.add_argument("--only", nargs="*", default=(), help="streams whose name begins so")
     parser.add_argument("--clusterer", nargs="*", default=(), help="clusterers whose name begins so")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table here")
+    parser.add_argument("--pages", nargs=2, type=pathlib.Path, help="make the tables of the documentation")
     parser.add_argument("--speed", action="store_true", help="cost a sample alone")
     options = parser.parse_args()
     names = tuple(options.clusterer)
     for name in [name for name in OURS if names and not name.startswith(names)]:
         del OURS[name]
+    if options.pages:
+        return pages(*options.pages)
     if options.speed:
         from clusterer_speed import speed
 
