@@ -18,9 +18,7 @@ ALL = (
     icvi.SequentialKMeans(k=4, memory=50.0, seeding="distinct"),
     icvi.OnlineEllipsoidal(capacity=4, memory=100.0),
 )
-EACH = pytest.mark.parametrize(
-    "clusterer", ALL, ids=lambda c: f"{c.name}, memory {c.memory}" if c.name != "fuzzy" else c.name
-)
+EACH = pytest.mark.parametrize("clusterer", ALL, ids=lambda clusterer: f"{clusterer.name} {ALL.index(clusterer)}")
 LONG = 100_000
 
 

@@ -41,7 +41,7 @@ def catalogue() -> tuple[Entry, ...]:
 
     Examples
     --------
-    >>> for entry in catalogue():
+    >>> for entry in catalogue()[:5]:
     ...     print(f"{entry.name}: {entry.purpose}")
     sk-means: k centres, each the mean of its members; with a finite memory they follow, and indices jump at changes.
     rebirth: k-means for regimes that come and go: a far sample takes over the centre that is used least.
