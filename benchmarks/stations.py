@@ -101,7 +101,7 @@ def draw(title, features, time, x, warmup, path):
     thin = np.flatnonzero(seen)[:: 1 + seen.sum() // 8000]
     for one, name, values in zip(axes, features, x.T):
         one.scatter(time[thin], values[thin], s=1.5, c=colors[thin], lw=0)
-        low, high = np.nanpercentile(values, (0.05, 99.95))
+        low, high = np.percentile(values[seen], (0.05, 99.95))
         one.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
         one.set_ylabel(name.replace("_", "\n"), fontsize=8)
     names, count, odd = axes[len(features) :]
