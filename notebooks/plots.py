@@ -75,11 +75,14 @@ def members(x, label, k):
 
 def save(figure, name: str) -> None:
     """Keep a figure for the README, where the environment variable ICVI_NOTEBOOK_FIGURES asks for it."""
-    if not os.environ.get("ICVI_NOTEBOOK_FIGURES"):
-        return
-    folder = Path(__file__).resolve().parent / "figures"
-    folder.mkdir(exist_ok=True)
+    if os.environ.get("ICVI_NOTEBOOK_FIGURES"):
+        write(figure, Path(__file__).resolve().parent / "figures" / f"{name}.png")
+
+
+def write(figure, path: Path) -> None:
+    """Write a figure with few colours: a third of the size, as crisp."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
-    few = Image.open(drawn).convert("RGB").quantize(96, dither=Image.Dither.NONE)  # a third of the size, as crisp
-    few.save(folder / f"{name}.png", optimize=True)
+    few = Image.open(drawn).convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)

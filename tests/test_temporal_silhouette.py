@@ -53,3 +53,11 @@ def test_far_from_the_origin_and_in_other_units():
         temporal_silhouette(t, X, labels, window=0)
     with pytest.raises(ValueError, match="not finite"):
         temporal_silhouette(t, np.where(X > 0, np.nan, X), labels)
+
+
+def test_rows_with_the_same_time_stay_in_their_order():
+    rng = np.random.default_rng(5)
+    X, labels, t = rng.normal(size=(3000, 2)).cumsum(0), rng.integers(0, 3, 3000), rng.integers(0, 6, 3000)
+    rows = np.lexsort((np.arange(3000), t))
+    got = temporal_silhouette(t, X, labels, window=8, neighbours=6)
+    assert abs(got - temporal_silhouette(t[rows], X[rows], labels[rows], window=8, neighbours=6)) < 1e-12

@@ -36,7 +36,7 @@ def reading_of(situation):
 
 
 def soft_scores(X, labels, reading):
-    """Scores of the partition coefficient and entropy: memberships as fuzzy c-means has them, at the labels' centres."""
+    """Scores of partition coefficient and entropy: memberships as fuzzy c-means has them, at the labels' centres."""
     u, centers, active = follow(
         np.asarray(X, np.float32), labels, reading["memory"], reading["idle"], reading["capacity"]
     )
@@ -150,12 +150,12 @@ def main():
             rows.append({"factor": factor, "level": level, "index": index, **first.get(index, nothing),
                          "heard": share_heard, "delay": delay, "seeds": seeds})  # fmt: skip
         print(f"{factor} {level}: {time.perf_counter() - clock:.0f} s", flush=True)
-    if options.full or options.out:
-        write(rows, Path(options.out) if options.out else RESULTS / "believe.csv")
+        if options.full or options.out:
+            write(rows, Path(options.out) if options.out else RESULTS / "believe.csv")
     for row in rows:
         if row["index"] in ("xb", "db", "ch", "csil", "osil", "ts"):
-            print(f"{row['factor']:11s} {row['level']!s:7s} {row['index']:5s} first {row['first']:.2f} half "
-                  f"{row['half']:.2f} double {row['double']:.2f} heard {row['heard']:.2f} delay {row['delay']:.0f}")  # fmt: skip
+            said = "  ".join(f"{key} {row[key]:.2f}" for key in ("first", "half", "double", "heard", "delay"))
+            print(f"{row['factor']:11s} {row['level']!s:7s} {row['index']:5s} {said}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def table(rows):
 
 
 def trust(rows, most=0.5):
-    """Streams on which no index is right in more than `most` of the looks, with the best of each."""
+    """Every stream with its best index in hindsight, and whether that one is right in more than `most` of the looks."""
     out = []
     for (name, order), part in groups(rows).items():
         scored = {c: judged(part, c)[0] for c in candidates(rows) if c not in ("always 3", "mergesplit")}

@@ -37,7 +37,7 @@ def share(values, mine):
 
 
 def judged(rows, condition, index):
-    """Per stream: the truth is first; it, or a labelling like it, is first; the best is picked; AMI lost by the pick."""
+    """Per stream: the truth is first; it or a labelling like it is first; the best is picked; AMI lost by the pick."""
     found = []
     for stream in dict.fromkeys(row["stream"] for row in rows):
         truth, others = of_stream(rows, stream, condition)
@@ -82,7 +82,7 @@ def intervals(per_stream, seed=0):
 
 
 def favourite(rows, condition, ids=(1, 9, 17)):
-    """The algorithm that agrees best with the truth on the streams that were looked at; on all, where those are absent."""
+    """The algorithm that agrees best with the truth on the streams looked at; on all, where those are absent."""
     seen = [row for row in rows if row["labelling"] != "truth" and row["variant"] == CONDITIONS[condition][1]]
     seen = [row for row in seen if int(row["stream"].split("_")[1]) in ids] or seen
     names = dict.fromkeys(row["labelling"] for row in seen)

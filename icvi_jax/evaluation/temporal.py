@@ -96,7 +96,8 @@ def _moving_average(X: np.ndarray, window: int) -> np.ndarray:
     n, j = len(X), np.arange(len(X))
     first, last = np.maximum(j - window // 2, 0), np.minimum(j + (window + 1) // 2, n)
     sums = np.concatenate([np.zeros((1, X.shape[1])), np.cumsum(X, axis=0)])
-    return (sums[last] - sums[first]) / (last - first)[:, None]
+    average: np.ndarray = (sums[last] - sums[first]) / (last - first)[:, None]
+    return average
 
 
 def _silhouettes(
