@@ -171,8 +171,8 @@ class Change(SampleMonitor):
             y, known = xp.concat([y, more], axis=0), xp.concat([known, ok], axis=0)
 
         # Test: the least likely channel, as a logarithm: small numbers underflow.
-        logarithm, culprit = self._test(tail.rarity(old, y, floor), tested, p)
-        sure, chance = xp.any(tested, axis=0), xp.exp(logarithm)
+        logarithm, chance, culprit = self._test(tail.rarity(old, y, floor), tested, p)
+        sure = xp.any(tested, axis=0)
         late = state.since >= APART
         fires = sure & state.ready & late & (chance < alpha * cast(self.block, x))
 
@@ -210,21 +210,25 @@ class Change(SampleMonitor):
     def _q(self) -> int:
         return len(self.indices)
 
-    def _test(self, a: Array, tested: Array, features: int) -> tuple[Array, Array]:
-        """The logarithm of the p-value (0 where nothing is tested), and which channel has it: (p + q, *streams)."""
+    def _test(self, a: Array, tested: Array, features: int) -> tuple[Array, Array, Array]:
+        """The p-value's logarithm (0 where nothing is tested), itself, and which channel has it: (p + q, *streams)."""
         xp = namespace(a)
         a = xp.where(tested, a, xp.full_like(a, tail.CERTAIN))
         ways = 2 if self._q else 1
         parts = []
         for group in (slice(0, features), slice(features, None))[:ways]:
             some = a[group, ...]
-            chance = tail.log_chance(xp.min(some, axis=0)) + math.log(ways * some.shape[0])
-            parts.append((smaller(chance, xp.zeros_like(chance)), smallest(some)))
+            least, times = xp.min(some, axis=0), ways * some.shape[0]
+            chance = tail.chance(least)
+            logarithm = tail.log_chance(least, chance) + math.log(times)
+            one = xp.ones_like(chance)
+            parts.append((smaller(logarithm, one * 0), smaller(times * chance, one), smallest(some)))
         if not self._q:
             return parts[0]
-        (first, column), (second, index) = parts
-        index = index & (second < first)
-        return smaller(first, second), xp.concat([column & ~(second < first), index], axis=0)
+        (first, p, column), (second, q, index) = parts
+        other = second < first
+        culprit = xp.concat([column & ~other, index & other], axis=0)
+        return smaller(first, second), xp.where(other, q, p), culprit
 
 
 def _read(heard: dict[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:

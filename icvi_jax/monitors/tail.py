@@ -66,14 +66,17 @@ def rarity(tail: Tail, y: Array, floor: Array) -> Array:
     return -(y - tail.level) / _scale(tail, floor) - EULER
 
 
-def log_chance(a: Array) -> Array:
-    """log P from a; finite where P itself is too small for a float."""
+def chance(a: Array) -> Array:
+    """P from a; 0 where it is too small for a float."""
     xp = namespace(a)
-    a = smaller(a, cast(CERTAIN, a))
-    q = xp.exp(a)
-    tiny = q < 1e-30
-    q = xp.where(tiny, xp.ones_like(q), q)
-    return xp.where(tiny, a, a + xp.log(-xp.expm1(-q) / q))
+    return -xp.expm1(-xp.exp(smaller(a, cast(CERTAIN, a))))
+
+
+def log_chance(a: Array, p: Array) -> Array:
+    """log P from a and P; finite where P itself is too small for a float."""
+    xp = namespace(a)
+    tiny = p < 1e-30
+    return xp.where(tiny, a, xp.log(xp.where(tiny, xp.ones_like(p), p)))
 
 
 def threshold(tail: Tail, chance: Array, floor: Array) -> Array:

@@ -46,7 +46,7 @@ def read(state: Threshold, d: Array, false_alarms: Array, floor: Array | None) -
     floor = xp.full_like(d, FLOOR) if floor is None else floor
     known = state.tail.learned >= tail.BLOCKS
     theta = larger(tail.threshold(state.tail, false_alarms * tail.BLOCK, floor), floor)
-    p = xp.exp(tail.log_chance(tail.rarity(state.tail, d, floor)))
+    p = tail.chance(tail.rarity(state.tail, d, floor))
     return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready
 
 
