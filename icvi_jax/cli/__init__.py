@@ -74,6 +74,6 @@ def _say(text: str) -> int:
     return USAGE_ERROR
 
 
-def _note(message: Warning | str, *_: object) -> None:
+def _note(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as a person wants it: what, not where in the code."""
     print(f"icvi: note: {one_line(str(message))}", file=sys.stderr)

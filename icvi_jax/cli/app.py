@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from icvi_jax.cli.config import apply_config
 from icvi_jax.cli.options import DATA, MODEL, Alarms, Config, Data, Feed, Model, Output, Panel, Site
+from icvi_jax.text import one_line
 
 app = App(
     name="icvi",
@@ -41,7 +42,7 @@ def _version() -> str:
 
 def start(arguments: Sequence[str]) -> int:
     """Parse the arguments and call the command; gives the exit code."""
-    from icvi_jax.cli import _say, one_line
+    from icvi_jax.cli import _say
 
     try:
         tokens = [STDIN if token == "-" else token for token in apply_config(app, arguments)]

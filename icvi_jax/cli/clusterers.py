@@ -10,6 +10,7 @@ from icvi_jax.cli.options import Model
 from icvi_jax.cli.terminal import say, tell_table
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.catalogue import Entry, catalogue
+from icvi_jax.pipeline import Pipeline
 
 USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
@@ -72,6 +73,13 @@ def _value(owner: str, name: str, text: str, default: object) -> object:
 def _meant(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+def clusterer_in(pipe: Pipeline) -> Clusterer:
+    """The clusterer of a pipeline that the options made: there always is one."""
+    if pipe.clusterer is None:
+        raise ValueError("a pipeline without a clusterer has no clusters to report")
+    return pipe.clusterer
 
 
 def described(clusterer: Clusterer) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, settings_of
-from icvi_jax.cli.clusterers import USUAL, entry_of
-from icvi_jax.cli.compute import compute
+from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
+from icvi_jax.cli.compute import Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
@@ -47,7 +47,7 @@ def compare_command(
     results, budget = [], budget_of(alarms, table)
     for candidate in candidates.values():
         pipe = pipeline_of(candidate, stream_k, watch_all=True, spreads=spreads, alarms=alarms, budget=budget)
-        check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
+        check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
         results.append(compute(pipe, table, budget, settings_of(alarms, budget)))
     result = _merge(tuple(candidates), results)
     _summarize(result, write_all(result, output))
@@ -75,21 +75,35 @@ def candidates_of(model: Model, names: tuple[str, ...], ks: tuple[int, ...]) -> 
 def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     """Make one result of many, each candidate a node."""
     first, slots = results[0], max(result.centers.shape[2] for result in results)
-    stacked = {
-        field: np.concatenate([getattr(result, field) for result in results])
-        for field in ("x", "label", "k", "seen", "outlier", "overflow", "surprise")
-    }
-    for field in ("values", "codes", "standing", "score", "causes", "chances"):
-        stacked[field] = {
-            name: np.concatenate([getattr(result, field)[name] for result in results]) for name in getattr(first, field)
-        }
+
+    def by_name(fields: list[dict[str, NDArray[Kind]]]) -> dict[str, NDArray[Kind]]:
+        return {name: np.concatenate([field[name] for field in fields]) for name in fields[0]}
+
     shots = max((result.snapshots for result in results), key=len)
     centers = np.full((len(results), len(shots), slots, len(first.features)), np.nan)
     for n, result in enumerate(results):
         at = np.minimum(np.searchsorted(result.snapshots, shots), len(result.snapshots) - 1)
         centers[n, :, : result.centers.shape[2]] = result.centers[0, at]
     settings = (("candidates", ", ".join(names)), *first.settings[1:])
-    return first._replace(nodes=names, snapshots=shots, centers=centers, settings=settings, **stacked)
+    return first._replace(
+        nodes=names,
+        snapshots=shots,
+        centers=centers,
+        settings=settings,
+        x=np.concatenate([result.x for result in results]),
+        label=np.concatenate([result.label for result in results]),
+        k=np.concatenate([result.k for result in results]),
+        seen=np.concatenate([result.seen for result in results]),
+        outlier=np.concatenate([result.outlier for result in results]),
+        overflow=np.concatenate([result.overflow for result in results]),
+        surprise=np.concatenate([result.surprise for result in results if result.surprise is not None]),
+        values=by_name([result.values for result in results]),
+        codes=by_name([result.codes for result in results]),
+        standing=by_name([result.standing for result in results]),
+        score=by_name([result.score for result in results]),
+        causes=by_name([result.causes for result in results]),
+        chances=by_name([result.chances for result in results]),
+    )
 
 
 def preferred(result: Result, name: str) -> tuple[int, NDArray[np.float64]]:
@@ -105,7 +119,7 @@ def preferred(result: Result, name: str) -> tuple[int, NDArray[np.float64]]:
 
 def alone(result: Result) -> NDArray[np.bool_]:
     """Candidates that never have a second cluster: what an index says of them cannot be compared."""
-    return result.k.max(axis=1) <= 1
+    return np.asarray(result.k.max(axis=1) <= 1)
 
 
 def first_words(result: Result, n: int) -> tuple[str, str]:

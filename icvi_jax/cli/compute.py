@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
-from icvi_jax.cli.clusterers import described
+from icvi_jax.cli.clusterers import clusterer_in, described
 from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.result import CHANGE, About, Result
 from icvi_jax.tables.table import Fleet, Table, some_names
+from icvi_jax.types import Array
 
 PIECES = 64  # also how many times the centres are noted
 LEAST, MOST_CELLS = 64, 20_000_000
-FIELDS = ("k", "seen", "outlier", "overflow", "surprise")
+KEEP = ("values", "alarms", "centers", "cluster", "k", "seen", "outlier", "overflow", "surprise")
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 def about(index: icvi.indices.Index) -> About:
@@ -42,26 +46,28 @@ def compute(
     remember_programs()
     x = data.x[None] if isinstance(data, Table) else data.x
     nodes, steps, features = x.shape
-    slots = pipe.clusterer.slots
-    size = min(max(LEAST, -(-steps // PIECES)), max(1, MOST_CELLS // (nodes * slots * features)))
-    size = max(size, pipe.clusterer.least(features))
+    clusterer = clusterer_in(pipe)
+    size = min(max(LEAST, -(-steps // PIECES)), max(1, MOST_CELLS // (nodes * clusterer.slots * features)))
+    size = max(size, clusterer.least(features))
     pieces = -(-steps // size)
     padded = np.full((nodes, pieces * size, features), np.nan)
     padded[:, :steps] = x
-    state, parts, snapshots, centers = None, [], [], []
+    state: PipelineState | None = None
+    parts: list[icvi.Reading] = []
+    snapshots: list[int] = []
+    centers: list[NDArray[np.float64]] = []
     for piece in with_bar(range(pieces), "validating"):
         block = padded[:, piece * size : (piece + 1) * size]
-        keep = ("values", "alarms", "centers", "cluster", *FIELDS)
         if isinstance(data, Table):
-            done = icvi.run(pipe, block[0], state=state, keep=keep)
+            done = icvi.run(pipe, block[0], state=state, keep=KEEP)
             readings = _lead(done.readings)
         else:
-            done = icvi.run_fleet(pipe, block, state=state, keep=keep)
+            done = icvi.run_fleet(pipe, block, state=state, keep=KEEP)
             readings = done.readings
         state = done.state
         centers.append(np.asarray(readings.centers[:, -1]))
         snapshots.append(min((piece + 1) * size, steps) - 1)
-        parts.append(readings._replace(centers=None))
+        parts.append(readings._replace(centers=np.zeros(0)))  # noted above, at the end of a piece alone
     result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
     raised = () if budget is None else (("raised", measured(result, budget)),)
     return result._replace(
@@ -75,10 +81,10 @@ def measured(result: Result, budget: icvi.Budget) -> str:
     return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}, true ones among them"
 
 
-def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState, features: tuple[str, ...]) -> list[str]:
+def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:
     """Which columns are not watched at the end since their values hardly ever move."""
     monitor = pipe.monitors.get(CHANGE)
-    if not isinstance(monitor, icvi.Change):
+    if state is None or not isinstance(monitor, icvi.Change):
         return []
     muted = np.asarray(monitor.muted(state.monitors[CHANGE])).reshape(len(features), -1)
     names = []
@@ -98,47 +104,67 @@ def _lead(reading: icvi.Reading) -> icvi.Reading:
     """Give a single stream's readings the axis of a fleet of one."""
     import jax
 
-    return jax.tree.map(lambda a: np.asarray(a)[None], reading)
+    led: icvi.Reading = jax.tree.map(lambda a: np.asarray(a)[None], reading)
+    return led
 
 
-def _assemble(pipe, data, x, parts, snapshots, centers, steps) -> Result:
+def _assemble(
+    pipe: icvi.Pipeline,
+    data: Table | Fleet,
+    x: NDArray[np.float64],
+    parts: list[icvi.Reading],
+    snapshots: NDArray[np.int64],
+    centers: NDArray[np.float64],
+    steps: int,
+) -> Result:
     """Put the pieces together, without what was filled up."""
 
-    def joined(pick: Callable[[icvi.Reading], NDArray[np.generic]]) -> NDArray[np.generic]:
-        return np.concatenate([np.asarray(pick(part)) for part in parts], axis=1)[:, :steps]
+    def joined(pick: Callable[[icvi.Reading], Array], kind: type[Kind]) -> NDArray[Kind]:
+        pieces = [np.asarray(pick(part)) for part in parts]
+        return np.concatenate(pieces, axis=1)[:, :steps].astype(kind, copy=False)
 
-    def alarms(field: str) -> dict[str, NDArray[np.generic]]:
-        return {m.name: joined(lambda part, m=m: getattr(part.alarms[m.name], field)) for m in pipe.monitors.values()}
+    def alarms(field: str, kind: type[Kind]) -> dict[str, NDArray[Kind]]:
+        def of(name: str) -> NDArray[Kind]:
+            return joined(lambda part: getattr(part.alarms[name], field), kind)
 
-    single, indices = isinstance(data, Table), pipe.panel.indices
-    seen = joined(lambda part: part.seen)
+        return {name: of(name) for name in parts[0].alarms}
+
+    def values(name: str) -> NDArray[np.float32]:
+        return joined(lambda part: part.values[name], np.float32)
+
+    panel = pipe.panel or icvi.Panel(indices=())
+    seen = joined(lambda part: part.seen, np.bool_)
     missing = [] if seen.all() else [f"{100 * (~seen).mean():.3g} % of the samples are missing or incomplete"]
-    codes = {name: code.astype(np.int8) for name, code in alarms("code").items()}
+    codes = alarms("code", np.int8)
     settings = (
-        ("clusterer", described(pipe.clusterer)),
-        ("forgetting", f"{float(pipe.panel.forgetting):g}"),
+        ("clusterer", described(clusterer_in(pipe))),
+        ("forgetting", f"{float(panel.forgetting):g}"),
         ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
     )
     return Result(
         name=data.name,
-        nodes=(data.name,) if single else data.nodes,
+        nodes=(data.name,) if isinstance(data, Table) else data.nodes,
         features=data.features,
         times=data.times,
         time_name=data.time_name,
         x=x,
-        values={index.name: joined(lambda part, name=index.name: part.values[name]) for index in indices},
-        about={index.name: about(index) for index in indices},
+        values={index.name: values(index.name) for index in panel.indices},
+        about={index.name: about(index) for index in panel.indices},
         codes=codes,
-        standing=alarms("standing"),
-        score=scores(alarms("score"), codes),
-        causes=alarms("cause"),
-        chances=alarms("p"),
-        label=joined(lambda part: part.cluster),
+        standing=alarms("standing", np.bool_),
+        score=scores(alarms("score", np.float32), codes),
+        causes=alarms("cause", np.int32),
+        chances=alarms("p", np.float32),
+        label=joined(lambda part: part.cluster, np.int32),
         snapshots=snapshots,
         centers=centers,
-        truth=data.truth if single else None,
+        truth=data.truth if isinstance(data, Table) else None,
         settings=settings,
         notes=(*data.notes, *missing),
-        marks=single and data.marks,
-        **{field: joined(lambda part, field=field: getattr(part, field)) for field in FIELDS},
+        marks=isinstance(data, Table) and data.marks,
+        k=joined(lambda part: part.k, np.int32),
+        seen=seen,
+        outlier=joined(lambda part: part.outlier, np.bool_),
+        overflow=joined(lambda part: part.overflow, np.bool_),
+        surprise=joined(lambda part: part.surprise, np.float32),
     )

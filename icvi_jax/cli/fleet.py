@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.alarms import budget_of, settings_of
+from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
@@ -28,7 +29,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads)))
     budget = budget_of(alarms, fleet)
     pipe = pipeline_of(model, spreads=spreads, alarms=alarms, budget=budget)
-    _check(fleet, pipe.clusterer.least(len(fleet.features)) + 1)
+    _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
     result = compute(pipe, fleet, budget, settings_of(alarms, budget))
     _summarize(result, write_all(result, output))
     return 0

@@ -45,7 +45,7 @@ def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.In
 
 def fading(index: icvi.indices.Index) -> icvi.indices.Index:
     """The form of an index for a short memory: where it divides by n − k, which may fall below zero, now by n."""
-    adjustable = "dof" in {field.name for field in dataclasses.fields(index)}
+    adjustable = "dof" in {field.name for field in dataclasses.fields(index)}  # type: ignore[arg-type]
     return dataclasses.replace(index, dof="none") if adjustable else index  # type: ignore[type-var]
 
 
@@ -84,7 +84,7 @@ def spreads_of(data: Table | Fleet) -> NDArray[np.float64]:
     x = data.x[None] if isinstance(data, Table) else data.x
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a node without a reading has no spread
-        return np.nan_to_num(np.nanmedian(np.nanstd(x, axis=1), axis=0))
+        return np.asarray(np.nan_to_num(np.nanmedian(np.nanstd(x, axis=1), axis=0)), np.float64)
 
 
 def standardizes(model: Model, spreads: NDArray[np.float64] | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from icvi_jax.cli.alarms import budget_of, settings_of
+from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
@@ -21,7 +22,7 @@ def run_command(
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
     budget = budget_of(alarms, table)
     pipe = pipeline_of(model, stream_k, spreads=spreads, alarms=alarms, budget=budget)
-    check_length(table, pipe.clusterer.least(table.x.shape[1]) + 1)
+    check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
     result = compute(pipe, table, budget, settings_of(alarms, budget))
     written = write_all(result, output)
     summarize(result, written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +40,13 @@ def _published(source: str, format: str, data: Data) -> Table:
         minutes = (seconds(every) or 0) / 60 if every else 10
         if minutes != int(minutes) or minutes < 1:
             raise ValueError(f"--every {every}: this format needs whole minutes")
-        chosen = {"features": data.columns} if data.columns else {}
-        found = read_sensorscope(source, None, None, None, minutes=int(minutes), **chosen)
+        some = partial(read_sensorscope, source, None, None, None, minutes=int(minutes))
+        found = some(features=data.columns) if data.columns else some()
     else:
-        sensors = {"sensors": [_sensor(name) for name in data.columns]} if data.columns else {}
-        rows = 100 if not every else int(float(every)) if seconds(every) is None else round(100 * seconds(every))
-        found = read_gas(source, rows=max(1, rows), **sensors)
+        length = seconds(every) if every else 1.0
+        rows = int(float(every)) if length is None else round(100 * length)
+        mean = partial(read_gas, source, rows=max(1, rows))
+        found = mean(sensors=[_sensor(name) for name in data.columns]) if data.columns else mean()
     truth = found.mode if found.changes else None
     return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from icvi_jax.cli import one_line
+from icvi_jax.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -106,7 +106,7 @@ class Result(NamedTuple):
     outlier: NDArray[np.bool_]
     overflow: NDArray[np.bool_]
     snapshots: NDArray[np.int64]
-    centers: NDArray[np.float32]
+    centers: NDArray[np.float64]
     truth: NDArray[np.int64] | None = None
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()

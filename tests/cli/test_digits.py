@@ -7,10 +7,11 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.cli import main, outputs
+from icvi_jax.cli.clusterers import FOR_FILES
 from icvi_jax.tables import read
 
 PANEL = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
-PIPE = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=PANEL)
+PIPE = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3, **FOR_FILES), panel=PANEL)
 OFFSETS = [0.0, 1e6, 1e8, 1.7e9]
 
 
