@@ -125,11 +125,11 @@ def alone(result: Result) -> NDArray[np.bool_]:
 def first_words(result: Result, n: int) -> tuple[str, str]:
     """Which index of candidate n raised the first spike, and which is soonest about true changes, if they are known."""
     spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in result.codes.items() if (codes[n] == 1).any()}
+    changes = true_changes(result).tolist()
     if not spoke:
-        return "none", ""
+        return "none", f"none of {len(changes)}" if changes else ""
     name, sample = min(spoke.items(), key=lambda item: item[1])
     first = f"{name} ({at(result, sample)})"
-    changes = true_changes(result).tolist()
     if not changes:
         return first, ""
     scores = {

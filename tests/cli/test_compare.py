@@ -44,7 +44,7 @@ def test_compare_has_numbers_everywhere_and_marks_are_stretches(tmp_path, compar
         assert all(re.match(r"-?\d", cell) for cell in cells[:4]), cells
     assert re.search(r"^k = 1 +\d\S* +\d\S* +– ", told, re.M)
     assert "k = 1: one cluster throughout: the indices have nothing to compare" in told
-    assert "of 1, " in told and "of 2, " not in told, "one stretch, not a change there and one back"
+    assert " of 1" in told and " of 2" not in told, "one stretch, not a change there and one back"
 
 
 def test_a_change_that_nobody_notices_has_no_delay(tmp_path, compare):
@@ -52,7 +52,7 @@ def test_a_change_that_nobody_notices_has_no_delay(tmp_path, compare):
     x = np.random.default_rng(1).normal(size=400) + 60 * (np.arange(400) >= 300)
     path.write_text("flow,anomaly\n" + "".join(f"{a:.3f},{int(100 <= n < 105)}\n" for n, a in enumerate(x)))
     told = compare(str(path), "-k", "2", "3", "--label", "anomaly")
-    assert re.search(r": 0 of 1, 1 false +$", told, re.M), told
+    assert re.search(r": 0 of 1, 1 false *$", told, re.M), told
 
 
 def test_what_cannot_be_compared_is_not_praised(tmp_path, compare):
