@@ -27,7 +27,7 @@ from icvi_jax.evaluation import temporal_silhouette
 
 SAMPLES, JUMP, AFTER, QUIET = 1500, 1000, 300, 500
 SOFT = {"pc": icvi.PartitionCoefficient(), "pe": icvi.PartitionEntropy()}
-WARM = 300
+WARM, FULL = 300, 20
 
 
 def reading_of(situation):
@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--factor", nargs="*", help="only these factors")
     parser.add_argument("--out", help="a CSV file")
     options = parser.parse_args()
-    seeds, rows, known = options.seeds or (20 if options.full else 3), [], {}
+    seeds, rows, known = options.seeds or (FULL if options.full else 3), [], {}
     for factor, level, situation in all_situations():
         if options.factor and factor not in options.factor:
             continue

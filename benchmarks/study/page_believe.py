@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from believe import FULL
 from situations import LEVELS, WORDS, Situation
-from store import RESULTS, read
+from store import RESULTS, made, read
 
 DEFAULT, BATCH = "xb", ("ts",)
 LOST = 0.5  # below this share an index is not to be believed
@@ -145,6 +146,7 @@ def facts():
         "hear_names": _listed(hear), "hear_shares": _shares(hear), "hear_default": f"{dict(hear)[DEFAULT]:.0%}",
         "hear_chance": f"{1 / (4 * seeds + 1):.1%}",
         "quickest": ", ".join(f"`{n}` after {d:.0f} samples" for d, n in quick),
+        "made": made("believe", seeds >= FULL, f"{FULL} draws to rank and {4 * FULL} for breaks"),
         "well": f"{WELL:.0%}", "gap": f"{100 * GAP:.0f}",
         "failures": "\n".join(bullet(row) for row in misleading(rows)),
         "hopeless": f"No index is right in half of the draws with {none}: there, none can be believed." if none

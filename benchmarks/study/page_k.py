@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from k_table import candidates, groups, judged, table, trust
-from store import RESULTS, read
-from which_k import KS, WINDOW
+from store import RESULTS, made, read
+from which_k import KS, SETS, WINDOW
 
 OTHERS = ("mergesplit", "always 3")
 SHOWN = ("xb", "db", "ch", "csil", "gd43")
@@ -83,6 +83,7 @@ def facts():
     worse = [f"`{name}`" for name, *_ in indices if by[name][1] > by["always 3"][1]]
     fairest = max(indices, key=lambda row: -1 if np.isnan(row[3]) else row[3])
     return {
+        "made": made("which_k", len(parts) > 2 * SETS, f"{SETS} labelled sets in both orders"),
         "window": WINDOW, "ks": len(KS), "k_low": KS[0], "k_high": KS[-1], "streams": len(parts),
         "states": max(row["true"] for row in parts["gas sensors", "as recorded"]),
         "best": f"`{indices[0][0]}`: it {said(*indices[0][1:3])}",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from store import RESULTS, read
+from paper_again import FULL
+from store import RESULTS, made, read
 
 PAPERS = ("k-means", "OEC")
 OLD, NEW = "the paper's", "with memory"
@@ -97,6 +98,7 @@ def facts():
     right = {s: max(part, key=lambda r: r["rand"]) for s, part in per.items()}
     loud = {s: max(part, key=lambda r: np.nan_to_num(r["f1"], nan=-1)) for s, part in per.items()}
     return {
+        "made": made("paper_again", told[0]["draws"] >= FULL, f"{FULL} draws"),
         "claims": len(found), "draws": told[0]["draws"], "same": same, "changes": len(found) - same,
         "claims_table": claims_table(told), "changed": changed(told), "streams_table": streams_table(rows),
         "on_s2": on_s2({(r["stream"], r["clusterer"]): r for r in rows}),

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "notebooks"))
 import claims
 import study
 
-MEMORY = 100.0
+MEMORY, FULL = 100.0, 40
 
 
 def clusterers(k):
@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="40 draws; writes the files")
     parser.add_argument("--out", help="a folder for the files")
     options = parser.parse_args()
-    seeds, folder = range(40 if options.full else 5), Path(options.out) if options.out else RESULTS
+    seeds, folder = range(FULL if options.full else 5), Path(options.out) if options.out else RESULTS
     rows, told = list(on_streams(seeds)), list(verdicts(seeds))
     if options.full or options.out:
         write([row | {"draws": len(seeds)} for row in rows], folder / "paper_streams.csv")

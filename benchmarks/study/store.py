@@ -34,6 +34,13 @@ def read(path):
         return [{key: _number(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
 
+def made(script, full, more):
+    """The line that says how a page came about; where the run was small, what `--full` would have been."""
+    run = f"python benchmarks/study/{script}.py --full" if full else f"python benchmarks/study/{script}.py --out …"
+    rest = "" if full else f" This was the small run: `--full` takes {more}."
+    return f"Made by `{run}`, then `python benchmarks/study/pages.py`.{rest}"
+
+
 def _short(value):
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 

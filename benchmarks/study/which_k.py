@@ -24,6 +24,7 @@ import icvi_jax as icvi
 
 KS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20)
 WINDOW, LEAST = 500, 5
+SETS = 13
 SMALL = ("fcps_hepta", "fcps_lsun", "uci_wine")
 
 
