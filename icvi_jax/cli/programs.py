@@ -18,5 +18,5 @@ def remember_programs() -> None:
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     here = Path(home) / "icvi-jax" / platform.node()
     os.environ.setdefault("ICVI_CACHE", str(here / "native"))
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(here))
