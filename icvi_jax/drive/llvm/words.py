@@ -52,12 +52,12 @@ def packed(arrays: Sequence[np.ndarray], leaves: Sequence[Leaf], width: int) -> 
         rows[at : at + leaf.n, :streams] = flat.view(f"i{leaf.dtype.itemsize}") if leaf.dtype.kind == "f" else flat
         at += leaf.n
     rows[:, streams:] = rows[:, streams - 1 : streams]
-    return _turned(rows.reshape(-1, groups, width))
+    return _turned(rows.reshape(len(rows), groups, width))
 
 
 def unpacked(words: np.ndarray, leaves: Sequence[Leaf], streams: int) -> list[np.ndarray]:
     """Words as new arrays (lead…, N)."""
-    rows = _turned(words).reshape(words.shape[1], -1)[:, :streams]
+    rows = _turned(words).reshape(words.shape[1], words.shape[0] * words.shape[2])[:, :streams]
     arrays, at = [], 0
     for leaf in leaves:
         part = rows[at : at + leaf.n]
