@@ -40,6 +40,16 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
     ----------
     panel : the panel.
     state : its state; of a pipeline's state, `state.panel`.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> [int(slot) for slot in icvi.explain(panel, state).worst]
+    [0, 1]
     """
     if Dispersion not in panel.statistics:
         raise ValueError(f"explain: needs an index with dispersions on the panel, such as {DaviesBouldin.__name__}")

@@ -25,6 +25,14 @@ class Export(NamedTuple):
     scan : (leaves of the pipeline, leaves of the state, X (T, p, N)) → the same, readings stacked over time.
     numbers : the leaves of the pipeline: forgetting and so on. Others of the same types may be given instead.
     start : the leaves of the state before any sample.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> out = icvi.export(pipe, features=2)
+    >>> isinstance(out, icvi.Export)
+    True
     """
 
     step: Exported

@@ -28,6 +28,13 @@ class PanelState(NamedTuple):
     missing : (*streams), samples that were not usable.
     prototypes : centres (about the anchor) and active slots after the last sample.
     statistics : states by name of the statistic.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> state = icvi.Panel(indices=(icvi.XieBeni(),)).init(k=2, features=3, xp=np)
+    >>> sorted(state.statistics)
+    ['count', 'dispersion', 'separation']
     """
 
     anchor: Anchor

@@ -4,54 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor, there
+from icvi_jax.anchor import about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import advance, namespace
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.named import Named
-from icvi_jax.panel import Panel, PanelState
+from icvi_jax.panel import Panel
+from icvi_jax.pipeline_state import PipelineState as PipelineState
 from icvi_jax.spec import changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
 SURPRISE = "surprise"
 """The name under which monitors listen to how far a sample is from the nearest centre."""
-
-
-class PipelineState(NamedTuple):
-    """All that a pipeline remembers; its size does not grow with the stream.
-
-    Attributes
-    ----------
-    anchor : the first usable value of each column, subtracted from all that follow.
-    missing : (*streams), samples that were not usable.
-    scaler : state of `Standardize`, or None.
-    clusterer : state of the clusterer, or None.
-    statistics : states of the panel's statistics by name.
-    monitors : states of the monitors by name.
-    """
-
-    anchor: Anchor
-    missing: Array
-    scaler: State | None
-    clusterer: State | None
-    statistics: dict[str, State]
-    monitors: dict[str, State]
-
-    @property
-    def panel(self) -> PanelState:
-        """The part that `icvi_jax.explain` and the panel's own functions take."""
-        mine = self.clusterer
-        if mine is None:
-            raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")
-        prototypes = Prototypes(mine.centers, mine.active, getattr(mine, "names", None))
-        return PanelState(self.anchor, self.missing, prototypes, self.statistics)
 
 
 @spec

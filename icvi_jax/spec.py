@@ -12,8 +12,10 @@ import jax
 T = TypeVar("T")
 
 
-def static(default: T) -> T:
+def static(default: T = dataclasses.MISSING) -> T:  # type: ignore[assignment]  # see `required`
     """A configuration field that belongs to the structure: changing it recompiles.
+
+    Without a default use `required`: it is the same, and a type checker knows that the field must be given.
 
     Examples
     --------

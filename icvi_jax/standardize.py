@@ -38,6 +38,16 @@ class Standardize:
     forgetting : λ in (0, 1]; 1 never forgets. With a warm-up it is 1.
     warmup : number of samples after which the scale is held; None: never.
     memory : about how many samples the scale remembers after the warm-up.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> scaler = icvi.Standardize(warmup=2)
+    >>> state = scaler.init(2, (), np, np.float64)
+    >>> for x in ([0.0, 10.0], [2.0, 50.0], [4.0, 90.0]):
+    ...     state, z = scaler.step(state, np.array(x), np.array(True))
+    >>> np.round(z, 3).tolist()
+    [3.0, 3.0]
     """
 
     forgetting: float = 1.0

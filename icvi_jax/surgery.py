@@ -44,6 +44,17 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Arr
     u : (k, *streams), its memberships as they were.
     age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
         λ^age of its weight left. Without forgetting it plays no part.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> less = icvi.remove(panel, state, np.array([5.0]), np.eye(2)[1])
+    >>> int(less.statistics["count"].samples)
+    3
     """
     xp = namespace(state.anchor.high)
     x, u = (xp.asarray(a, dtype=state.anchor.high.dtype) for a in (x, u))
@@ -71,6 +82,17 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     i, j : two different slots.
     center : (p, *streams), the centre of the merged cluster, in the units of the samples. None: the mean of the two
         centres, weighted with their masses where an index has them, or else the plain mean of those in use.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> one = icvi.merge(panel, state, 0, 1)
+    >>> one.prototypes.active.tolist()
+    [True, False]
     """
     xp = namespace(state.anchor.high)
     old = state.prototypes
@@ -107,6 +129,17 @@ def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array
         `later`. A slot that `later` does not use is forgotten; one that was freed and used again within `later` must
         not be in use in `earlier`.
     elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> both = icvi.combine(panel, state, state)
+    >>> int(both.statistics["count"].samples)
+    8
     """
     xp, high = namespace(earlier.anchor.high), earlier.anchor.high
     first, second = (tuple(state.prototypes.centers.shape) for state in (earlier, later))

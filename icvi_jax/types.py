@@ -30,6 +30,13 @@ class Prototypes(NamedTuple):
     active : (k, *streams), boolean.
     names : (k, *streams), integer: the persistent name of the cluster each slot belongs to, −1 for none. None where a
         cluster has one slot and the slot is its name.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> prototypes = icvi.Prototypes(np.zeros((2, 3)), np.array([True, False]))
+    >>> prototypes.centers.shape, int(prototypes.active.sum())
+    ((2, 3), 1)
     """
 
     centers: Array
@@ -90,6 +97,15 @@ class Event(NamedTuple):
     begin : (*streams) or None. Where True, evaluation starts with this sample as the paper has it: dispersion from
         zero, every active slot with the mass `begin_mass`. None: statistics run from the first sample.
     begin_mass : number of samples before evaluation began; None with `begin`.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> clusterer = icvi.SequentialKMeans(k=2)
+    >>> state = clusterer.init(1, (), np, np.float64)
+    >>> state, event = clusterer.step(state, np.array([4.0]), np.array(True))
+    >>> event.u.tolist(), event.after.centers[:, 0].tolist()
+    ([1.0, 0.0], [4.0, 0.0])
     """
 
     x: Array
@@ -115,6 +131,14 @@ class Alarm(NamedTuple):
     standing : (*streams), boolean: distress from a 3 until the next 2.
     cause : (*streams), integer: the column that changed, −1 where quiet and where no column is to blame.
     p : (*streams), how surprising the sample is: the share of quiet samples that look as unusual; NaN where unknown.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+    >>> alarm = icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.alarms["change"]
+    >>> alarm.code.shape, bool((alarm.code > 0).any())
+    ((2500,), True)
     """
 
     code: Array
@@ -137,6 +161,14 @@ class Reading(NamedTuple):
     seen : False where the sample is missing; values, k and centers then repeat.
     outlier, overflow, cluster, surprise : see `Shown`.
     alarms : `Alarm` by monitor name.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> state, reading = pipe.step(pipe.init(features=2, xp=np), np.ones(2))
+    >>> int(reading.label), int(reading.k)
+    (0, 1)
     """
 
     values: dict[str, Array]

@@ -31,7 +31,7 @@ from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import surprise
 from icvi_jax.indices.base import Comparison, divide
 from icvi_jax.kernels.arrays import count, namespace, position, smallest, squares
-from icvi_jax.spec import spec, static
+from icvi_jax.spec import required, spec, static
 from icvi_jax.statistics import Dispersion, Separation
 from icvi_jax.testing import check_clusterer, check_index
 from icvi_jax.types import Event, Prototypes, Shown
@@ -131,7 +131,7 @@ class TrackingState(NamedTuple):
 class TrackingKMeans(Clusterer):
     """k-means whose centres move towards each member by a constant share."""
 
-    k: int = static()
+    k: int = required()
     rate: float = 0.1
     crisp = True
 

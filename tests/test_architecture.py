@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "array_api", "exports", "kernels", "types", "spec", "forgetting", "named", "anchor", "gate", "norm", "statistics",
-    "indices", "clusterers", "monitors", "standardize", "panel", "pipeline",
+    "indices", "clusterers", "monitors", "standardize", "panel", "pipeline_state", "pipeline",
 )  # fmt: skip
 """From the bottom up; a file may import from its own layer and those before it."""
 

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ import numpy as np
 
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import container, shards
+from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
+from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
+from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
 from icvi_jax.checkpoint.migrations import SCHEMA, migrated
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -24,35 +27,6 @@ from icvi_jax.types import Array, Namespace
 F = TypeVar("F")
 
 NUMBERED = re.compile(r"(\d{12})\.icvi")
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be used: missing, damaged, from a newer version, or of another configuration."""
-
-
-class DamagedCheckpoint(CheckpointError):
-    """A checkpoint that is not, or no longer, what was written; a folder falls back to the one before."""
-
-
-class Checkpoint(NamedTuple):
-    """What a checkpoint holds.
-
-    Attributes
-    ----------
-    state : the state.
-    position : how far the streams had come: an integer or (N,), or None.
-    names : of the streams, or None.
-    extra : what the caller gave, or None.
-    room : slots of the live fleet that wrote it, or None.
-    path : the file it came from.
-    """
-
-    state: PipelineState
-    position: int | np.ndarray | None
-    names: tuple[str, ...] | None
-    extra: dict[str, Stored] | None
-    room: int | None
-    path: Path
 
 
 def save(
@@ -121,7 +95,18 @@ def save(
 
 
 def load(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
-    """The state in a checkpoint: `load_checkpoint` without the rest."""
+    """The state in a checkpoint: `load_checkpoint` without the rest.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = icvi.save(folder + "/one.icvi", pipe, pipe.init(2))
+    ...     int(icvi.load(file, pipe).missing)
+    0
+    """
     return load_checkpoint(path, pipe, xp).state
 
 
@@ -142,6 +127,16 @@ def load_checkpoint(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace 
     CheckpointError
         Where there is none, or it is damaged, from a newer version, or of another configuration; the message says which
         field.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = icvi.save(folder + "/one.icvi", pipe, pipe.init(2), position=7)
+    ...     icvi.load_checkpoint(file, pipe).position
+    7
     """
     path = Path(path)
     if not path.is_dir():

@@ -22,6 +22,13 @@ class Clusterer(ABC):
     grouped : whether a cluster may have several slots: then prototypes have names.
     size, finds_k, cost, forgets, avoid : what the catalogue says of it; see `icvi_jax.clusterers.catalogue`.
     usual : the size that the command takes where none is given.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> clusterer = icvi.SequentialKMeans(k=3)
+    >>> isinstance(clusterer, icvi.Clusterer), clusterer.slots
+    (True, 3)
     """
 
     name: ClassVar[str]

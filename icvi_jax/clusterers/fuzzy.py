@@ -51,6 +51,13 @@ class FuzzyCMeans(Clusterer):
     References
     ----------
     Bezdek, J. C. (1981). Pattern recognition with fuzzy objective function algorithms.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.FuzzyCMeans(k=3), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    3
     """
 
     k: int = required()

@@ -61,6 +61,13 @@ class MergeSplit(Clusterer):
     mass_memory : samples of the stream over which masses and the scale of distances are judged.
     far : how many times the usual distance from the nearest prototype makes a sample a cluster of its own.
     gain : how many times the cost of the cheapest merge a split must gain.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.MergeSplit(slots=8), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    8
     """
 
     slots: int = static(16)

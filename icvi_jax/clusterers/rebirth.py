@@ -60,6 +60,13 @@ class RebirthKMeans(Clusterer):
     k : number of centres.
     memory : samples of a cluster that its centre remembers.
     mass_memory : samples of the stream over which the slots' shares are judged.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.RebirthKMeans(k=5), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    5
     """
 
     k: int = required()

@@ -28,6 +28,14 @@ class Run(NamedTuple):
     ----------
     state : go on from it with `run(pipe, more, state=run.state)`.
     readings : a `Reading` of arrays that lead with (T,), or (N, T) for a fleet; None in fields that were not kept.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> run = icvi.run(pipe, icvi.streams.s1(seed=0).x)
+    >>> run.readings.values["xb"].shape == run.readings.k.shape
+    True
     """
 
     state: PipelineState

@@ -22,6 +22,14 @@ class BallHall(Comparison):
     References
     ----------
     Ball, G. H. and Hall, D. J. (1965). ISODATA: a novel method of data analysis and pattern classification.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.BallHall(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["bh"][-1])
+    0.177
     """
 
     name: str = static("bh")

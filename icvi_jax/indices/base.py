@@ -24,6 +24,13 @@ class Index(ABC):
     positive : whether all values are positive, so that monitors may take logarithms.
     scattered : whether it is built on dispersions or covariances; NaN while all clusters are singletons.
     grouped : whether it judges a map of several prototypes a cluster, and says nothing of other clusterers.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> index = icvi.XieBeni()
+    >>> index.name, index.goal, index.range
+    ('xb', 'min', (0.0, inf))
     """
 
     name: str

@@ -28,6 +28,14 @@ class CalinskiHarabasz(Comparison):
     References
     ----------
     Caliński, T. and Harabasz, J. (1974). A dendrite method for cluster analysis.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.CalinskiHarabasz(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["ch"][-1])
+    86.1
     """
 
     name: str = static("ch")

@@ -28,6 +28,14 @@ class CentroidSilhouette(Comparison):
     ----------
     Rousseeuw, P. J. (1987). Silhouettes: a graphical aid to the interpretation and validation of cluster analysis.
     Rawashdeh, M. and Ralescu, A. (2012). Center-wise intra-inter silhouettes.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.CentroidSilhouette(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["csil"][-1])
+    0.989
     """
 
     name: str = static("csil")

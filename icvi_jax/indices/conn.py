@@ -35,6 +35,14 @@ class CONN(Index):
     ----------
     Taşdemir, K. and Merényi, E. (2011). A validity index for prototype-based clustering of data sets with complex
     cluster structures.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.MergeSplit(slots=8), panel=icvi.Panel(indices=(icvi.CONN(),)))
+    >>> value = icvi.run(pipe, icvi.streams.s3(seed=0).x).readings.values["conn"][-1]
+    >>> bool(0 <= value <= 1)
+    True
     """
 
     name: str = static("conn")

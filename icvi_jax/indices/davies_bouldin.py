@@ -28,6 +28,14 @@ class DaviesBouldin(Index):
     References
     ----------
     Davies, D. L. and Bouldin, D. W. (1979). A cluster separation measure.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["db"][-1])
+    0.0232
     """
 
     name: str = static("db")

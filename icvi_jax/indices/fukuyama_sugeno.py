@@ -22,6 +22,14 @@ class FukuyamaSugeno(Comparison):
     References
     ----------
     Fukuyama, Y. and Sugeno, M. (1989). A new method of choosing the number of clusters for the fuzzy c-means method.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.FukuyamaSugeno(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["fs"][-1])
+    -21.8
     """
 
     name: str = static("fs")

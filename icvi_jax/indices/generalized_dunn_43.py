@@ -26,6 +26,14 @@ class GeneralizedDunn43(Comparison):
     References
     ----------
     Bezdek, J. C. and Pal, N. R. (1998). Some new indexes of cluster validity.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn43(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["gd43"][-1])
+    10.4
     """
 
     name: str = static("gd43")

@@ -23,6 +23,14 @@ class GeneralizedDunn53(Comparison):
     References
     ----------
     Bezdek, J. C. and Pal, N. R. (1998). Some new indexes of cluster validity.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn53(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["gd53"][-1])
+    0.473
     """
 
     name: str = static("gd53")

@@ -21,6 +21,14 @@ class Hartigan(Comparison):
     References
     ----------
     Hartigan, J. A. (1975). Clustering algorithms.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Hartigan(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["hartigan"][-1])
+    3.07
     """
 
     name: str = static("hartigan")

@@ -22,6 +22,14 @@ class Kwon(Comparison):
     References
     ----------
     Kwon, S. H. (1998). Cluster validity index for fuzzy clustering.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Kwon(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["kwon"][-1])
+    0.32
     """
 
     name: str = static("kwon")

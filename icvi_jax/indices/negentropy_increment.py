@@ -23,6 +23,14 @@ class NegentropyIncrement(Comparison):
     References
     ----------
     Lago-Fernández, L. F. and Corbacho, F. (2010). Normality-based validation for crisp clustering.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.NegentropyIncrement(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["ni"][-1])
+    -0.753
     """
 
     name: str = static("ni")

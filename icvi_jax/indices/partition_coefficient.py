@@ -22,6 +22,14 @@ class PartitionCoefficient(Comparison):
     References
     ----------
     Bezdek, J. C. (1974). Numerical taxonomy with fuzzy sets.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.PartitionCoefficient(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["pc"][-1])
+    1
     """
 
     name: str = static("pc")

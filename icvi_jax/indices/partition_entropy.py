@@ -22,6 +22,14 @@ class PartitionEntropy(Comparison):
     References
     ----------
     Bezdek, J. C. (1974). Cluster validity with fuzzy sets.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.PartitionEntropy(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["pe"][-1])
+    0
     """
 
     name: str = static("pe")

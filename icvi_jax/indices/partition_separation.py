@@ -23,6 +23,14 @@ class PartitionSeparation(Comparison):
     References
     ----------
     Yang, M.-S. and Wu, K.-L. (2001). A new validity index for fuzzy clustering.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.PartitionSeparation(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["ps"][-1])
+    1.96
     """
 
     name: str = static("ps")

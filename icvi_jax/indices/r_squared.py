@@ -21,6 +21,14 @@ class RSquared(Comparison):
     References
     ----------
     Sharma, S. (1996). Applied multivariate techniques.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RSquared(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["r2"][-1])
+    0.956
     """
 
     name: str = static("r2")

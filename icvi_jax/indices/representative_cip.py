@@ -30,6 +30,14 @@ class RepresentativeCIP(Comparison):
     References
     ----------
     Araújo, D., Dória Neto, A. and Martins, A. (2013). Representative cross information potential clustering.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCIP(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["rcip"][-1])
+    -15
     """
 
     name: str = static("rcip")

@@ -28,6 +28,14 @@ class RepresentativeCrossEntropy(Comparison):
     ----------
     Araújo, D., Dória Neto, A. and Martins, A. (2013). Information-theoretic clustering: a representative and
     evolutionary approach.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCrossEntropy(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["rh"][-1])
+    15
     """
 
     name: str = static("rh")

@@ -28,6 +28,14 @@ class RMSSTD(Comparison):
     References
     ----------
     Sharma, S. (1996). Applied multivariate techniques.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RMSSTD(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["rmsstd"][-1])
+    0.515
     """
 
     name: str = static("rmsstd")

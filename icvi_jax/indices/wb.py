@@ -21,6 +21,14 @@ class WB(Comparison):
     References
     ----------
     Zhao, Q. and Fränti, P. (2014). WB-index: a sum-of-squares based index for cluster validity.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.WB(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["wb"][-1])
+    0.0929
     """
 
     name: str = static("wb")

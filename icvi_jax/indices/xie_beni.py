@@ -31,6 +31,14 @@ class XieBeni(Index):
     Xie, X. L. and Beni, G. (1991). A validity measure for fuzzy clustering.
     Moshtaghi, M., Bezdek, J. C., Erfani, S. M., Leckie, C. and Bailey, J. Online cluster validity indices for
     streaming data.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["xb"][-1])
+    0.0116
     """
 
     name: str = static("xb")

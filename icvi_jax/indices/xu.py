@@ -23,6 +23,14 @@ class Xu(Comparison):
     References
     ----------
     Xu, L. (1997). Bayesian Ying-Yang machine, clustering and number of clusters.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Xu(),))
+    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
+    >>> print("%.3g" % values["xu"][-1])
+    -1.07
     """
 
     name: str = static("xu")

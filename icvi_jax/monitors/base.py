@@ -31,6 +31,13 @@ class Monitor(Listener):
 
     A subclass is a `spec` with two static fields, `name` (the key of its alarm in a reading) and `index` (the name of
     the index it watches); a pipeline fills in both from the key under which the monitor was given.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> monitor = icvi.Distress(index="xb")
+    >>> isinstance(monitor, icvi.Monitor), monitor.watched
+    (True, ('xb',))
     """
 
     name: str | None

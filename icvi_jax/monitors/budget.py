@@ -39,6 +39,12 @@ class Budget(NamedTuple):
     per : "sample", "hour" or "day".
     streams : how many share the budget.
     samples : of all streams together in that time; 1 with `per` "sample".
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> icvi.Budget.of(10 / 10_000).rate
+    0.001
     """
 
     rate: float

@@ -1,0 +1,62 @@
+"""What a checkpoint holds, and what can be wrong with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from icvi_jax.array_api import Stored
+from icvi_jax.pipeline_state import PipelineState
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used: missing, damaged, from a newer version, or of another configuration.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> try:
+    ...     icvi.load("nowhere.icvi", pipe)
+    ... except icvi.CheckpointError as error:
+    ...     print(error)
+    nowhere.icvi: No such file or directory
+    """
+
+
+class DamagedCheckpoint(CheckpointError):
+    """A checkpoint that is not, or no longer, what was written; a folder falls back to the one before."""
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds.
+
+    Attributes
+    ----------
+    state : the state.
+    position : how far the streams had come: an integer or (N,), or None.
+    names : of the streams, or None.
+    extra : what the caller gave, or None.
+    room : slots of the live fleet that wrote it, or None.
+    path : the file it came from.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> run = icvi.run(pipe, icvi.streams.s1(seed=0).x)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = icvi.save(folder + "/one.icvi", pipe, run.state, position=len(run.readings.k))
+    ...     icvi.load_checkpoint(file, pipe).position == len(run.readings.k)
+    True
+    """
+
+    state: PipelineState
+    position: int | np.ndarray | None
+    names: tuple[str, ...] | None
+    extra: dict[str, Stored] | None
+    room: int | None
+    path: Path
