@@ -86,3 +86,58 @@ class TestChangeEqualsItsDefinition:
             np.testing.assert_array_equal(getattr(found, part), np.stack([e[part] for e in expected], -1), part)
         np.testing.assert_allclose(found.p, np.stack([e["p"] for e in expected], -1), rtol=1e-6, atol=1e-300)
         assert found.code.sum() > 20
+
+
+class TestTheSameAlarms:
+    """In either precision, at any offset, cut in two by a checkpoint."""
+
+    PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3)})
+
+    @staticmethod
+    def streams(count=40, samples=1100):
+        """Noise on a grid of 2⁻¹⁰ with steps and holes: an offset of 1e9 loses none of its digits."""
+        rng = np.random.default_rng(1)
+        x = rng.normal(size=(count, samples, 3))
+        for n in range(count):
+            x[n, rng.integers(250, 1000) :, rng.integers(0, 3)] += rng.choice([-4, 3, 8])
+        x = np.round(x * 1024) / 1024
+        x[rng.random(x.shape) < 0.02] = np.nan
+        return x
+
+    def raised(self, x, **options):
+        alarm = icvi.run_fleet(self.PIPE, x, keep=("alarms",), **options).readings.alarms["change"]
+        return np.where(np.asarray(alarm.code) > 0, np.asarray(alarm.cause), -1)
+
+    def test_float32_and_float64(self):
+        x = self.streams()
+        single, double = self.raised(x), self.raised(x, backend="numpy")
+        either = (single >= 0) | (double >= 0)
+        assert either.sum() > 40 and (single == double)[either].mean() >= 0.99
+
+    @pytest.mark.parametrize("offset", [1e6, -1e9])
+    def test_offsets(self, offset):
+        x = self.streams()
+        np.testing.assert_array_equal(self.raised(x), self.raised(x + offset))
+
+    def test_a_restart_changes_no_bit(self, tmp_path):
+        x = self.streams()
+        whole = icvi.run_fleet(self.PIPE, x, keep=("alarms",)).readings.alarms["change"]
+        first = icvi.run_fleet(self.PIPE, x[:, :537], keep=("alarms",))
+        state = icvi.load(icvi.save(tmp_path / "half.icvi", self.PIPE, first.state), self.PIPE)
+        second = icvi.run_fleet(self.PIPE, x[:, 537:], state=state, keep=("alarms",)).readings.alarms["change"]
+        for one, a, b in zip(whole, first.readings.alarms["change"], second):
+            np.testing.assert_array_equal(one, np.concatenate([a, b], axis=1))
+
+    def test_a_hole_concerns_its_own_column(self):
+        x = np.random.default_rng(2).normal(size=(1, 900, 2))
+        x[0, 600:, 0] += 5
+        x[0, 550:700, 1] = np.nan
+        found = self.raised(x)[0]
+        assert (found[600:620] == 0).any(), "the column that is there must be heard beside one that is not"
+
+    def test_a_column_that_hardly_moves_is_mute(self):
+        x = np.random.default_rng(3).normal(size=(1, 600, 2))
+        x[0, :, 1] = np.arange(600) // 40
+        state = icvi.run_fleet(self.PIPE, x, keep=("final",)).state
+        muted = self.PIPE.monitors["change"].muted(state.monitors["change"])
+        assert np.asarray(muted)[:, 0].tolist() == [False, True]
