@@ -2,43 +2,16 @@
 
 import subprocess
 import sys
-import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fleets import FIELDS, pipeline, plain_loop, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.drive import native, platforms, xla
-from icvi_jax.drive.engine import Walk
-from icvi_jax.drive.loop import loop
-from icvi_jax.spec import spec
-
-FIELDS = icvi.Reading._fields
-
-
-def pipeline(k=3, forgetting=0.9, **more):
-    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=forgetting)
-    return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=k, **more), panel=panel, monitors={"xb": icvi.Distress()})
-
-
-def recording(N=21, T=45, p=2, seed=0, dtype=np.float32):
-    """Blobs with holes: missing samples, late starts, early ends, a stream that is never there."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(N, 1, p)) * 50 + rng.integers(0, 3, (N, T, 1)) * 5 + rng.normal(size=(N, T, p))
-    X[rng.random((N, T)) < 0.1] = np.nan
-    X[1, : T // 3], X[2, T // 2 :], X[3] = np.nan, np.nan, np.nan
-    X[0, 7, 0] = np.inf
-    return X.astype(dtype)
-
-
-def same(a, b, rtol=1e-4, atol=1e-4):
-    assert jax.tree.structure(a) == jax.tree.structure(b)
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)):
-        assert np.shape(x) == np.shape(y)
-        np.testing.assert_allclose(np.asarray(x, float), np.asarray(y, float), rtol=rtol, atol=atol)
+from icvi_jax.drive import native, xla
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +22,6 @@ def whole():
 @pytest.fixture
 def on_xla(monkeypatch):
     monkeypatch.setenv("ICVI_BACKEND", "xla")
-
-
-def plain_loop(pipe, X, elapsed=None, every=1):
-    """One call of the step a sample, in NumPy."""
-    state = pipe.init(X.shape[2], (len(X),), xp=np, dtype=X.dtype)
-    gaps = None if elapsed is None else np.asarray(elapsed, X.dtype).T
-    state, readings = loop(Walk(FIELDS), pipe, state, X.transpose(1, 2, 0), gaps, every)
-    return icvi.Run(state, jax.tree.map(lambda a: np.moveaxis(a, -1, 0), readings))
 
 
 class TestEqualsSingleRuns:
@@ -204,64 +169,6 @@ class TestGoingOn:
 
         with pytest.raises(OSError, match="gone"):
             icvi.run_fleet(pipeline(), chunks(), keep=FIELDS)
-
-
-class TestEngines:
-    def test_other_numbers_and_other_streams_do_not_compile(self):
-        X = recording()
-        icvi.run_fleet(pipeline(), X, keep=FIELDS)
-        icvi.run(pipeline(), X[0])
-        made = dict(platforms._programs)
-        icvi.run_fleet(pipeline(forgetting=0.8), recording(N=40, T=30, seed=1), keep=FIELDS)
-        icvi.run(pipeline(forgetting=0.8), X[1])
-        assert platforms._programs == made
-
-    def test_a_step_without_native_form_runs_all_the_same_and_says_so_once(self):
-        @spec
-        class Odd(icvi.SequentialKMeans):
-            def step(self, state, x, seen):
-                return super().step(state, x + 0 * jax.lax.lgamma(jnp.abs(x) + 1), seen)
-
-        panel = icvi.Panel(indices=(icvi.XieBeni(),))
-        pipe, X = icvi.Pipeline(clusterer=Odd(k=3), panel=panel), recording()
-        with pytest.warns(RuntimeWarning, match="lgamma.*XLA runs this step") as heard:
-            first = icvi.run(pipe, X[0])
-            icvi.run(pipe, X[4])
-        assert len(heard) == 1
-        plain = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
-        same(first.readings, icvi.run(plain, X[0]).readings)
-
-    def test_what_is_forced_is_done_or_refused(self, monkeypatch):
-        X = recording()[0]
-        monkeypatch.setenv("ICVI_BACKEND", "cuda")
-        with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla, pallas-interpret"):
-            icvi.run(pipeline(), X)
-        monkeypatch.setenv("ICVI_BACKEND", "llvm")
-        with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*mesh"):
-            icvi.run_fleet(pipeline(), X[None], mesh=Mesh(np.array(jax.devices()[:1]), ("streams",)))
-        monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-        with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*not installed"):
-            icvi.run(pipeline(k=7), X)
-        monkeypatch.delenv("ICVI_BACKEND")
-        assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
-
-    def test_kernels_in_slow_motion(self, monkeypatch):
-        panel, X = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9), recording()[4:8, :12]
-        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=panel)
-        want = icvi.run_fleet(pipe, X).readings
-        monkeypatch.setenv("ICVI_BACKEND", "pallas-interpret")
-        got = icvi.run_fleet(pipe, X).readings
-        assert isinstance(got.label, np.ndarray)
-        same(got, want)
-
-    def test_all_indices_have_a_native_form(self, monkeypatch):
-        monkeypatch.setenv("ICVI_BACKEND", "llvm")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parts = [entry.index() for entry in icvi.indices.catalogue()]
-            panel = icvi.Panel(indices=tuple(part for part in parts if not part.grouped), forgetting=0.9)
-            pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
-        assert np.isfinite(icvi.run(pipe, recording()[4][:60]).readings.values["xb"][-1])
 
 
 class TestMessages:

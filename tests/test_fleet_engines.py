@@ -1,0 +1,76 @@
+"""Engines of a fleet: what is forced is done or refused, and nothing is compiled twice."""
+
+import sys
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fleets import FIELDS, pipeline, recording, same
+from jax.sharding import Mesh
+
+import icvi_jax as icvi
+from icvi_jax.drive import platforms
+from icvi_jax.spec import spec
+
+
+def test_other_numbers_and_other_streams_do_not_compile():
+    X = recording()
+    icvi.run_fleet(pipeline(), X, keep=FIELDS)
+    icvi.run(pipeline(), X[0])
+    made = dict(platforms._programs)
+    icvi.run_fleet(pipeline(forgetting=0.8), recording(N=40, T=30, seed=1), keep=FIELDS)
+    icvi.run(pipeline(forgetting=0.8), X[1])
+    assert platforms._programs == made
+
+
+def test_a_step_without_native_form_runs_all_the_same_and_says_so_once():
+    @spec
+    class Odd(icvi.SequentialKMeans):
+        def step(self, state, x, seen):
+            return super().step(state, x + 0 * jax.lax.lgamma(jnp.abs(x) + 1), seen)
+
+    panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    pipe, X = icvi.Pipeline(clusterer=Odd(k=3), panel=panel), recording()
+    with pytest.warns(RuntimeWarning, match="lgamma.*XLA runs this step") as heard:
+        first = icvi.run(pipe, X[0])
+        icvi.run(pipe, X[4])
+    assert len(heard) == 1
+    plain = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+    same(first.readings, icvi.run(plain, X[0]).readings)
+
+
+def test_what_is_forced_is_done_or_refused(monkeypatch):
+    X = recording()[0]
+    monkeypatch.setenv("ICVI_BACKEND", "cuda")
+    with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla, pallas-interpret"):
+        icvi.run(pipeline(), X)
+    monkeypatch.setenv("ICVI_BACKEND", "llvm")
+    with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*mesh"):
+        icvi.run_fleet(pipeline(), X[None], mesh=Mesh(np.array(jax.devices()[:1]), ("streams",)))
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*not installed"):
+        icvi.run(pipeline(k=7), X)
+    monkeypatch.delenv("ICVI_BACKEND")
+    assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
+
+
+def test_kernels_in_slow_motion(monkeypatch):
+    panel, X = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9), recording()[4:8, :12]
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=panel)
+    want = icvi.run_fleet(pipe, X).readings
+    monkeypatch.setenv("ICVI_BACKEND", "pallas-interpret")
+    got = icvi.run_fleet(pipe, X).readings
+    assert isinstance(got.label, np.ndarray)
+    same(got, want)
+
+
+def test_all_indices_have_a_native_form(monkeypatch):
+    monkeypatch.setenv("ICVI_BACKEND", "llvm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = [entry.index() for entry in icvi.indices.catalogue()]
+        panel = icvi.Panel(indices=tuple(part for part in parts if not part.grouped), forgetting=0.9)
+        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+    assert np.isfinite(icvi.run(pipe, recording()[4][:60]).readings.values["xb"][-1])
