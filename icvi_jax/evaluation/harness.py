@@ -148,7 +148,7 @@ def _even(trial: Trial, alarms: int) -> list[int]:
 
 def _random(trial: Trial, alarms: int, rng: np.random.Generator) -> list[int]:
     span = trial.samples - trial.start
-    return (trial.start + rng.choice(span, min(alarms, span), replace=False)).tolist()
+    return [int(t) for t in trial.start + rng.choice(span, min(alarms, span), replace=False)]
 
 
 def _ratio(a: float, b: float) -> float:

@@ -35,4 +35,4 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
                   for counts in (both, np.bincount(i), np.bincount(j), np.array([first.size])))
     if P == A == B:
         return 1.0
-    return 2 * (n * P - A * B) / (n * (A + B) - 2 * A * B)
+    return float(2 * (n * P - A * B) / (n * (A + B) - 2 * A * B))
