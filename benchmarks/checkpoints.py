@@ -1,6 +1,6 @@
 """Our checkpoint file beside orbax-checkpoint: size, time to save and load, time to import, and what each refuses.
 
-    python benchmarks/checkpoints.py [--streams 1 1000 100000]
+python benchmarks/checkpoints.py [--streams 1 1000 100000]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Validation of one long recording: a plain scan against time cut into lanes.
 
-    python benchmarks/parallel_validate.py
+python benchmarks/parallel_validate.py
 """
 
 import argparse

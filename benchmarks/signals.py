@@ -95,10 +95,7 @@ def tune(cells):
 def interval(some, name):
     """The best interval of a metronome, in hindsight for a recording and on the tuning seeds otherwise."""
     steps = np.unique(np.geomspace(20, max(len(s.values) for s in some) / 2, 60).astype(int)).tolist() + [100, 200]
-    f1 = [
-        np.mean([score(metronome(len(s.values), every), s, TOLERANCES[name])[0][0] for s in some])
-        for every in steps
-    ]
+    f1 = [np.mean([score(metronome(len(s.values), every), s, TOLERANCES[name])[0][0] for s in some]) for every in steps]
     return steps[int(np.argmax(f1))]
 
 

@@ -60,9 +60,7 @@ def table(repeats: int) -> list[str]:
         rows.append(row(label, fleet.fleet(fleet.pipeline(k), X), X, k, repeats))
     X = rivals.blobs(1024, 500, 8, 2)
     pipe = fleet.pipeline(8, icvi.OnlineEllipsoidal(capacity=8))
-    rows.append(
-        row("1,024 streams, OEC of 8 slots (others: k-means)", fleet.fleet(pipe, X), X, 8, repeats)
-    )
+    rows.append(row("1,024 streams, OEC of 8 slots (others: k-means)", fleet.fleet(pipe, X), X, 8, repeats))
     X = rivals.blobs(1, 200_000, 10, 2)
     alone = row("one stream, k = 10", lambda: icvi.run(fleet.pipeline(10), X[0], keep=fleet.KEEP), X, 10, repeats)
     return [*rows, alone]
@@ -87,9 +85,7 @@ def main() -> None:
     given = options.parse_args()
     if given.core:
         fleet.one_core()
-    about = (
-        f"Sequential k-means with XB and DB. {machine()}. `benchmarks/speed.py` measures all of it in one run."
-    )
+    about = f"Sequential k-means with XB and DB. {machine()}. `benchmarks/speed.py` measures all of it in one run."
     note = "The C is written by hand and does less: no missing data, no anchor; SIMD C gets its samples transposed."
     text = "\n".join([HEAD, *table(given.repeats), "", TICKS, *ticks(), "", about, note, ""])
     print(text)

@@ -61,8 +61,7 @@ plots.mark(one, stream.changes)
 for half_life, values, shade in zip(half_lives, ladder, plt.cm.cividis(np.linspace(0, 0.95, len(half_lives)))):
     one.plot(values, color=shade, label=f"{half_life:g}")
 one.set(yscale="log", xlabel="sample", ylabel="XB$_λ$", xlim=(0, len(stream.x)))
-one.legend(title="half-life in samples", ncols=6, loc="upper center", bbox_to_anchor=(0.5, 1.25));
-
+one.legend(title="half-life in samples", ncols=6, loc="upper center", bbox_to_anchor=(0.5, 1.25))
 # %% [markdown]
 # *Dark: a memory of some samples, spikes high and noise high. Bright: hundreds of samples; calm, but the spikes are
 # lower and take long to be forgotten. The paper's λ = 0.9 is a half-life of 6.6 samples.*
@@ -93,7 +92,7 @@ for index, color in zip(indices, (plots.BLUE, plots.ORANGE, plots.GREEN, plots.V
     print(f"{index.name}: k = {best[-1]} in the end, 4 in {np.mean(best[100:] == 4):.0%} of the samples after 100")
 one.axhline(4, color=plots.GREY, lw=0.8, ls=":", zorder=0)
 one.set(xlabel="sample", ylabel="k preferred", ylim=(1.5, 7.5))
-one.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.2));
+one.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.2))
 
 # %% [markdown]
 # *Lines are shifted a little so that they can be told apart; the truth is 4. What is compared is k-means with that k as
@@ -130,9 +129,11 @@ for name, clusterer in CASES:
     before, after = row
     p = tuned[name, clusterer].pipe
     distress = p.monitors["xb"]
-    print(f"{name.upper()} {clusterer}: λ {float(p.panel.forgetting):.3f}, factor {distress.factor:.2f}, width {distress.width:.2f}; "
-          f"held out: F1 {before.f1:.3f} → {after.f1:.3f}, delay {before.delay:.1f} → {after.delay:.1f}, "
-          f"false per 1000 {before.false_per_1000:.2f} → {after.false_per_1000:.2f}")
+    print(
+        f"{name.upper()} {clusterer}: λ {float(p.panel.forgetting):.3f}, factor {distress.factor:.2f}, width {distress.width:.2f}; "
+        f"held out: F1 {before.f1:.3f} → {after.f1:.3f}, delay {before.delay:.1f} → {after.delay:.1f}, "
+        f"false per 1000 {before.false_per_1000:.2f} → {after.false_per_1000:.2f}"
+    )
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
@@ -146,7 +147,7 @@ axes[1].bar(place - 0.18, [verdicts[case][0].f1 for case in CASES], 0.34, color=
 axes[1].bar(place + 0.18, [verdicts[case][1].f1 for case in CASES], 0.34, color=plots.BLUE, label="tuned")
 axes[1].set_xticks(place, ["\n".join(case).upper() for case in CASES])
 axes[1].set(ylabel="F1 on other seeds", title="Judged")
-axes[1].legend();
+axes[1].legend()
 
 # %% [markdown]
 # *Left, the surrogate along each descent, flat after some fifteen steps. Right, what it is worth on seeds that were not

@@ -166,7 +166,8 @@ def above(study):
     far = {s: np.mean(r > 3) for s, r in ratios.items()}
     return Claim(
         "k-means' values are far above OEC's",
-        "XB_λ of k-means over OEC's (median): " + ", ".join(f"{s.upper()} ×{np.median(ratios[s]):.2g}" for s in STREAMS),
+        "XB_λ of k-means over OEC's (median): "
+        + ", ".join(f"{s.upper()} ×{np.median(ratios[s]):.2g}" for s in STREAMS),
         "holds" if min(far.values()) > 0.9 else "partly" if max(far.values()) > 0.9 else "fails",
         "On S2 and S3 by orders of magnitude. On S1 k-means is given the right k = 2 and two modes it can tell apart, "
         "and is below OEC, which has one cluster for a long time, or for good.",
@@ -270,7 +271,9 @@ def table(study, lg=None, gsa=None, start=0, length=300) -> list[Claim]:
         "GSA: the third event is small, and OEC below k-means": (gsa, gas, (start, length)),
     }
     for text, (path, measure, more) in recordings.items():
-        claims.append(Claim(text, "needs the published file", "not run") if path is None else measure(text, path, *more))
+        claims.append(
+            Claim(text, "needs the published file", "not run") if path is None else measure(text, path, *more)
+        )
     return claims
 
 
@@ -298,8 +301,12 @@ def le_genepi(text, path):
     km, oec = (np.nanmedian(runs[c][0]["xb"]) for c in ("kmeans", "oec"))
     ok = (any(all(h) for h in heard.values()), km < oec)
     said = ", ".join(f"{sum(h)} of 2 with {c}" for c, h in heard.items())
-    return Claim(text, f"spikes within a day: {said}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
-                 "holds" if all(ok) else "partly" if any(ok) else "fails", "One half of the claim only.")
+    return Claim(
+        text,
+        f"spikes within a day: {said}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
+        "holds" if all(ok) else "partly" if any(ok) else "fails",
+        "One half of the claim only.",
+    )
 
 
 def gas(text, path, start, length):
@@ -310,8 +317,12 @@ def gas(text, path, start, length):
     jumps = [rise(values, c, 60, min(c, 50)) for c in recording.changes[:3] if c > 20]
     km, oec = (np.nanmedian(runs[c][0]["xb"]) for c in ("kmeans", "oec"))
     ok = (len(jumps) == 3 and jumps[2] < min(jumps[:2]), oec < km)
-    return Claim(text, f"rises {', '.join(f'×{j:.1f}' for j in jumps)}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
-                 "holds" if all(ok) else "partly" if any(ok) else "fails", "One half of the claim only.")
+    return Claim(
+        text,
+        f"rises {', '.join(f'×{j:.1f}' for j in jumps)}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
+        "holds" if all(ok) else "partly" if any(ok) else "fails",
+        "One half of the claim only.",
+    )
 
 
 def as_text(claims: list[Claim]) -> str:

@@ -174,11 +174,14 @@ figure, axes = plt.subplots(1, 3, figsize=(10, 3.2))
 axes[0].plot(paths.T, color="#bbbbbb", lw=0.8)
 axes[0].plot(paths[best], color=plots.BLUE)
 axes[0].set(yscale="log", xlabel="step", ylabel="XB$_λ$", title="Descents")
-for one, codes, title in ((axes[1], principal, "Principal components"), (axes[2], learned, f"Learned, Rand index {agreement:.2f}")):
+for one, codes, title in (
+    (axes[1], principal, "Principal components"),
+    (axes[2], learned, f"Learned, Rand index {agreement:.2f}"),
+):
     for i, color in enumerate((plots.BLUE, plots.ORANGE, plots.GREEN)):
         one.plot(*codes[truth == i].T, ".", ms=4, color=color)
     one.set(title=title)
-axes[2].plot(*centers.T, "+", color="black", ms=10, mew=2);
+axes[2].plot(*centers.T, "+", color="black", ms=10, mew=2)
 
 # %% [markdown]
 # *Left, the index along sixteen descents, the best in blue. Middle, what principal components show: the noise. Right, the

@@ -67,7 +67,9 @@ readings = icvi.run_fleet(pipe, X, keep=("values", "alarms")).readings
 score = np.asarray(readings.alarms["xb"].score)[:, -1]
 took = time.perf_counter() - start
 order = np.argsort(-score)
-print(f"{NODES} nodes × {T} samples in {took:.1f} s, compilation included: {NODES * T / took / 1e6:.2f} million samples a second")
+print(
+    f"{NODES} nodes × {T} samples in {took:.1f} s, compilation included: {NODES * T / took / 1e6:.2f} million samples a second"
+)
 for each in KINDS:
     own = np.flatnonzero(kind == each)
     print(f"{each}: {np.isin(own, order[: len(failing)]).sum()} of {len(own)} among the {len(failing)} highest scores")
@@ -88,8 +90,7 @@ values = np.asarray(readings.values["xb"])
 for each, color in zip(("well", *KINDS), ("#999999", plots.VERMILION, plots.BLUE, plots.ORANGE)):
     axes[1].plot(values[kind == each][0], color=color, label=each)
 axes[1].set(yscale="log", xlabel="sample", title="XB$_λ$ of one node of each kind")
-axes[1].legend(ncols=4);
-
+axes[1].legend(ncols=4)
 # %% [markdown]
 # *Left, every node by rank: nearly all drifting and noisy nodes are at the top, far above the healthy ones (the dotted
 # line marks as many places as there are failing nodes). Right, why: their index rises and stays up. A stuck node is not found this way: its samples
@@ -136,11 +137,12 @@ for code in (1, 3):
     heard = [(codes[:, quarter == q] == code).any(1).sum() for q in range(56)]
     axes[1].bar(np.arange(56) / 4 + (0.03 if code == 1 else 0.13), heard, 0.1, align="edge", color=color, label=word)
 axes[1].set(xlabel="days since 10 October", ylabel="stations in\n6 hours", xlim=(0, 14))
-axes[1].legend();
-
+axes[1].legend()
 # %%
 front, reporting = codes[:, 8 * 144 : 10 * 144], np.isfinite(x[:, 8 * 144 : 10 * 144]).all(-1).mean(1) > 0.5
-print(f"18 and 19 October: {((front == 1) | (front == 3)).any(1).sum()} of {reporting.sum()} stations that report raise an alarm")
+print(
+    f"18 and 19 October: {((front == 1) | (front == 3)).any(1).sum()} of {reporting.sum()} stations that report raise an alarm"
+)
 rise = 2 ** np.nanmedian(usual[reporting, 9 * 144 : 10 * 144])
 print(f"19 October: the median index of the fleet is ×{rise:.1f} its usual level")
 

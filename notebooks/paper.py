@@ -88,8 +88,7 @@ for one, name in zip(axes, study.STREAMS):
     plots.mark(one, stream.changes)
     one.set(title=f"{name.upper()}, k = {study.STREAMS[name][1]}", xlim=(0, len(stream.x)))
 axes[0].legend(ncols=2)
-axes[-1].set(xlabel="sample");
-
+axes[-1].set(xlabel="sample")
 # %% [markdown]
 # *S1: the two indices lie on top of each other most of the time, since with k = 2 they differ by a factor only while one
 # cluster gets all the samples. S2: XB_λ climbs with every step and never comes back; DB_λ, an average over clusters of
@@ -126,16 +125,23 @@ for one, (name, clusterer, seed) in zip(axes, shown):
 seed = shown[-1][2]
 cell = runs["s3", "oec", 0.9]
 stream = cell.streams[seed]
-longest = np.sqrt(np.nanmax(np.where(np.isfinite(cell.centers[seed, :20, :, 0]),
-                                     np.linalg.eigvalsh(cell.shapes[seed, :20])[..., -1], np.nan), axis=1))
+longest = np.sqrt(
+    np.nanmax(
+        np.where(
+            np.isfinite(cell.centers[seed, :20, :, 0]), np.linalg.eigvalsh(cell.shapes[seed, :20])[..., -1], np.nan
+        ),
+        axis=1,
+    )
+)
 figure, axes = plt.subplots(3, 1, figsize=(8, 5.5), sharex=True, height_ratios=(2, 2, 1))
 for one, index, label in zip(axes, ("xb", "db"), ("XB$_λ$", "DB$_λ$")):
-    plots.series(one, cell.values[index][seed, : len(stream.x)], stream.changes, cell.codes[index][seed, : len(stream.x)])
+    plots.series(
+        one, cell.values[index][seed, : len(stream.x)], stream.changes, cell.codes[index][seed, : len(stream.x)]
+    )
     one.set(ylabel=label, xlim=(0, len(stream.x)))
 axes[0].legend(ncols=3)
 axes[2].plot(study.CHUNK * np.arange(1, 21), longest, ".-", color=plots.VERMILION)
-axes[2].set(xlabel="sample", ylabel="longest\ncluster");
-
+axes[2].set(xlabel="sample", ylabel="longest\ncluster")
 # %% [markdown]
 # *Spikes at every change, each followed by a sharp drop: learned. The triangles are what the monitor says; on DB_λ, to
 # which the noise is a spike as well, it says too much. Below, the longest standard deviation of any cluster (the modes
@@ -182,7 +188,9 @@ for (top, bottom), made in zip(axes.reshape(2, 2), (recordings.weather(), record
     top.plot((made.x - np.nanmean(head, 0)) / np.nanstd(head, 0), lw=0.6)
     top.set(title=made.source, ylabel="scaled\nsamples", xlim=(0, len(made.x)))
     for (clusterer, (values, spikes)), color in zip(claims.watched(made.x, made.k).items(), (plots.ORANGE, plots.BLUE)):
-        plots.series(bottom, values["xb"], (), None, {"oec": "OEC", "kmeans": f"k-means, k = {made.k}"}[clusterer], color)
+        plots.series(
+            bottom, values["xb"], (), None, {"oec": "OEC", "kmeans": f"k-means, k = {made.k}"}[clusterer], color
+        )
         bottom.plot(spikes, values["xb"][spikes], "v", color=plots.VERMILION, ms=6, mec="white")
     plots.mark(bottom, made.changes)
     bottom.set(ylabel="XB$_λ$", xlabel=made.unit, xlim=(0, len(made.x)))

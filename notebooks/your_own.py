@@ -51,9 +51,24 @@ stream = icvi.streams.s2(seed=0)
 X = stream.x[300:1500]
 changes = [change - 300 for change in stream.changes if 300 < change < 1500]
 models = {
-    "DBSTREAM": River(cluster.DBSTREAM(clustering_threshold=4, fading_factor=0.02, cleanup_interval=20, minimum_weight=2)),
-    "DenStream": River(cluster.DenStream(decaying_factor=0.5, beta=0.75, mu=2.5, epsilon=4, n_samples_init=30, stream_speed=10)),
-    "CluStream": River(cluster.CluStream(n_macro_clusters=5, max_micro_clusters=30, time_window=300, time_gap=50, seed=0, halflife=0.4, mu=80, sigma=10)),
+    "DBSTREAM": River(
+        cluster.DBSTREAM(clustering_threshold=4, fading_factor=0.02, cleanup_interval=20, minimum_weight=2)
+    ),
+    "DenStream": River(
+        cluster.DenStream(decaying_factor=0.5, beta=0.75, mu=2.5, epsilon=4, n_samples_init=30, stream_speed=10)
+    ),
+    "CluStream": River(
+        cluster.CluStream(
+            n_macro_clusters=5,
+            max_micro_clusters=30,
+            time_window=300,
+            time_gap=50,
+            seed=0,
+            halflife=0.4,
+            mu=80,
+            sigma=10,
+        )
+    ),
     "MiniBatchKMeans": Scikit(MiniBatchKMeans(n_clusters=5, n_init=1, random_state=0), first=50, batch=25),
     "Birch": Scikit(Birch(n_clusters=None, threshold=3.0), batch=25, centers="subcluster_centers_"),
 }
@@ -76,8 +91,7 @@ for one, (name, xb, k), color in zip(
     right.plot(k, color="#aaaaaa", lw=0.8)
     right.set(ylim=(0, 16), ylabel="centres")
     right.grid(False)
-axes[-1].set(xlabel="sample");
-
+axes[-1].set(xlabel="sample")
 # %% [markdown]
 # *Black and colours: XB_λ, small is good; grey, right scale: how many centres there are. Dotted lines: the stream moves
 # on. OEC and DBSTREAM answer most moves with a spike and a sharp drop: learned, though DBSTREAM splits and merges all
@@ -91,7 +105,9 @@ axes[-1].set(xlabel="sample");
 for name, one in followed.items():
     xb = np.asarray(values[name]["xb"])
     ups, downs = (np.diff(one.k) > 0).sum(), (np.diff(one.k) < 0).sum()
-    print(f"{name:16} centres {one.k[-1]:2} in the end, {ups:2} times more, {downs:2} times fewer; median XB_λ {np.nanmedian(xb):.3g}")
+    print(
+        f"{name:16} centres {one.k[-1]:2} in the end, {ups:2} times more, {downs:2} times fewer; median XB_λ {np.nanmedian(xb):.3g}"
+    )
 
 # %% [markdown]
 # Live, one sample at a time, with a clusterer of three lines: anything with a `learn` will do.
@@ -112,7 +128,9 @@ class Nearest:
 watch = Watch(panel, Nearest(), features=2, capacity=16, identity="key")
 for sample in X[:300]:
     reading = watch.tick(sample)
-print({name: round(float(value), 4) for name, value in reading.items()}, "with", int(watch.slots.active.sum()), "centres")
+print(
+    {name: round(float(value), 4) for name, value in reading.items()}, "with", int(watch.slots.active.sum()), "centres"
+)
 
 # %% [markdown]
 # ## A clusterer of your own, in the pipeline
@@ -200,7 +218,7 @@ readings = icvi.run(pipe, X).readings
 figure, one = plt.subplots(figsize=(8, 2.8))
 plots.series(one, readings.values["won"], changes, readings.alarms["won"].code, "own index, own clusterer")
 one.set(xlabel="sample", ylabel="won")
-one.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.2));
+one.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.2))
 
 # %% [markdown]
 # *The clusterer of our own under the index of our own, with the monitor on top. Every move is a spike that is soon over,

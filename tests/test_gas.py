@@ -69,14 +69,20 @@ def test_gas_stops_reading_after_the_blocks_asked_for(write):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[:5] + [rows[5].replace("\t", "\tx", 1)] + rows[6:],
-         r"file\.txt, line 6, column 2 \(gas\): not a number: 'x"),
+        (
+            lambda rows: rows[:5] + [rows[5].replace("\t", "\tx", 1)] + rows[6:],
+            r"file\.txt, line 6, column 2 \(gas\): not a number: 'x",
+        ),
         # Python reads 1_000 as a number, NumPy and the format do not.
         (lambda rows: rows[:1] + [rows[1] + "_0"] + rows[2:], r"line 2, column 19 \(tgs2620_4\): not a number"),
-        (lambda rows: rows[:7] + [rows[7].rsplit("\t", 1)[0]] + rows[8:],
-         r"file\.txt, line 8, column 19 \(tgs2620_4\): missing, the line has 18 of 19 columns"),
-        (lambda rows: rows[:7] + [rows[7] + "\t1"] + rows[8:],
-         r"file\.txt, line 8, column 20: one column too many, the line has 20, expected 19"),
+        (
+            lambda rows: rows[:7] + [rows[7].rsplit("\t", 1)[0]] + rows[8:],
+            r"file\.txt, line 8, column 19 \(tgs2620_4\): missing, the line has 18 of 19 columns",
+        ),
+        (
+            lambda rows: rows[:7] + [rows[7] + "\t1"] + rows[8:],
+            r"file\.txt, line 8, column 20: one column too many, the line has 20, expected 19",
+        ),
         (lambda rows: [row + "\t1" for row in rows], r"file\.txt, line 2, column 20: one column too many"),
         (lambda rows: rows[:50], r"file\.txt: the file has 0 blocks of 100 rows, too few for start=0, length=None"),
         (lambda rows: [], r"file\.txt: the file has 0 blocks"),
@@ -109,6 +115,7 @@ def test_gas_bad_arguments_are_named(write, options, message):
 
 def test_gas_memory_does_not_grow_with_the_file(write):
     body = gas_file(np.random.default_rng(7), rows=1000)[1].split("\n", 1)[1]
+
     def peak(path):
         tracemalloc.start()
         read_gas(path, lines=500)
@@ -119,4 +126,3 @@ def test_gas_memory_does_not_grow_with_the_file(write):
     small, large = write(HEADER + body * 2, "small.txt"), write(HEADER + body * 40, "large.txt")
     peak(small)  # what is allocated once; then the file grows by 6 MB, the means kept from it by 380 short rows
     assert peak(large) < peak(small) + 200_000
-

@@ -37,7 +37,7 @@ def computed(f, columns, dtype, lanes=None):
 def reals(dtype, n, seed, positive=False):
     """Numbers of all sizes: random bits, subnormal ones too, and many of everyday size."""
     rng, info = np.random.default_rng(seed), np.finfo(dtype)
-    bits = rng.integers(0, 2 ** info.bits, n, dtype=np.uint64).astype(f"u{info.bits // 8}").view(dtype)
+    bits = rng.integers(0, 2**info.bits, n, dtype=np.uint64).astype(f"u{info.bits // 8}").view(dtype)
     sizes = rng.normal(size=n) * 10.0 ** rng.integers(-8, 3, n)
     out = np.concatenate([bits, sizes.astype(dtype), rng.uniform(0.5, 2, n).astype(dtype)])
     out = np.where(np.isfinite(out), out, 1)
@@ -67,7 +67,7 @@ def units(got, true, dtype):
         if size >= mpmath.mpf(float(info.max)) * (1 + mpmath.mpf(float(info.eps)) / 4):
             return 0.0 if np.isinf(got) and (got > 0) == (true > 0) else np.inf
         least = mpmath.mpf(float(info.smallest_subnormal))
-        exponent = mpmath.floor(mpmath.log(size, 2)) if size else -10**6
+        exponent = mpmath.floor(mpmath.log(size, 2)) if size else -(10**6)
         unit = max(mpmath.power(2, exponent - info.nmant), least)
         return float(abs(mpmath.mpf(float(got)) - true) / unit) if np.isfinite(got) else np.inf
 

@@ -33,9 +33,7 @@ def test_equals_the_replay(seed, forgetting, noise):
     labels = np.where(u.any(1), u.argmax(1), -1)
     before = np.concatenate([np.zeros_like(e.centers[:1]), e.centers[:-1]])
     active = np.concatenate([np.zeros_like(e.active[:1]), e.active[:-1]])
-    want = online_silhouette(
-        e.x, labels, before, active, *past(e, forgetting, 2.0), forgetting=forgetting, noise=noise
-    )
+    want = online_silhouette(e.x, labels, before, active, *past(e, forgetting, 2.0), forgetting=forgetting, noise=noise)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     assert np.isfinite(want[-1]) and np.ptp(want[np.isfinite(want)]) > 0.01
     assert record(panel, e.x, e.u, e.centers, e.active).given.shape == e.u.shape

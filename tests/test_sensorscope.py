@@ -102,12 +102,18 @@ def test_sensorscope_byte_order_mark_blank_lines_and_windows_endings(write):
     [
         ("", r"file\.txt, line 1, column 1 \(station\): the file is empty"),
         ("18 2007 10\n", r"file\.txt, line 1, column 3: the line ends here; a meteo file has 17 or 18 columns"),
-        (meteo_line(START) * 3 + meteo_line(START, surface="abc"),
-         r"file\.txt, line 4, column 10 \(surface_temperature\): not a number: 'abc'"),
-        (meteo_line(START, sequence=1) + "\n" + meteo_line(START, sequence="x"),
-         r"file\.txt, line 3, column 9 \(sequence\): not a number: 'x'"),
-        (meteo_line(START) + meteo_line(START)[:-6] + "\n",
-         r"file\.txt, line 2, column 17 \(wind_direction\): missing, the line has 16 of 17 columns"),
+        (
+            meteo_line(START) * 3 + meteo_line(START, surface="abc"),
+            r"file\.txt, line 4, column 10 \(surface_temperature\): not a number: 'abc'",
+        ),
+        (
+            meteo_line(START, sequence=1) + "\n" + meteo_line(START, sequence="x"),
+            r"file\.txt, line 3, column 9 \(sequence\): not a number: 'x'",
+        ),
+        (
+            meteo_line(START) + meteo_line(START)[:-6] + "\n",
+            r"file\.txt, line 2, column 17 \(wind_direction\): missing, the line has 16 of 17 columns",
+        ),
         (meteo_line(START) + meteo_line(START, sequence=1), r"file\.txt, line 2, column 18: one column too many"),
         (meteo_line(START, station=17), r"file\.txt: no reading of station 18 \(the file has \[17\]\) in the 14 days"),
         (meteo_line(START - 1), r"no reading of station 18 \(the file has \[18\]\) in the 14 days from 2007-10-10"),

@@ -31,8 +31,10 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
     j = np.unique(second, return_inverse=True)[1]
     both = np.unique(np.stack([i, j]), axis=1, return_counts=True)[1]
     # Python integers: the products of pair counts pass 2⁶³ at about 80,000 samples.
-    P, A, B, n = (sum(c * (c - 1) // 2 for c in counts.tolist())
-                  for counts in (both, np.bincount(i), np.bincount(j), np.array([first.size])))
+    P, A, B, n = (
+        sum(c * (c - 1) // 2 for c in counts.tolist())
+        for counts in (both, np.bincount(i), np.bincount(j), np.array([first.size]))
+    )
     if P == A == B:
         return 1.0
     return float(2 * (n * P - A * B) / (n * (A + B) - 2 * A * B))

@@ -39,9 +39,7 @@ def test_the_column_that_changed_is_named_with_its_time(pump, tmp_path, capsys):
 def test_a_rate_by_time_is_shared_and_counted(pump, tmp_path, capsys):
     assert main(["run", str(pump), "--monitor", "change", "--false-alarms", "1/day", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert (
-        "at most about 1 false alarm a day" in said and "flow fell" in said and "a day, true ones among them" in said
-    )
+    assert "at most about 1 false alarm a day" in said and "flow fell" in said and "a day, true ones among them" in said
 
 
 def test_settle_keeps_still(pump, tmp_path, capsys):

@@ -52,9 +52,7 @@ def sequential_kmeans(X, k, memory=np.inf, seeding="first"):
                 label = i
                 n[i] += 1
                 V[i] += max(1 / n[i], 1 / memory) * (x - V[i])
-        records.append(
-            snapshot(label=label, u=one_hot(label, k), centers=V, active=active, born=born, surprise=d, n=n)
-        )
+        records.append(snapshot(label=label, u=one_hot(label, k), centers=V, active=active, born=born, surprise=d, n=n))
     return records
 
 

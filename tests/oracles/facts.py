@@ -52,9 +52,7 @@ class Facts:
         self.weights = sample_weights(data["fade"])
         self.w = member_weights(self.U, data["active"], data["fade"], fuzzifier)[:, on]
         kept_gaps = None if elapsed is None else np.asarray(elapsed, dtype=float)[data["kept"]]
-        sums = batch_dispersion(
-            self.X, self.U, data["V_path"][-1], data["active"], forgetting, fuzzifier, kept_gaps
-        )
+        sums = batch_dispersion(self.X, self.U, data["V_path"][-1], data["active"], forgetting, fuzzifier, kept_gaps)
         self.C, self.M = sums["C"][on], sums["M"][on]
         self.h = separation(data["V_path"], self.X, data["active"])[-1]
         self.omega = self.weights.sum()

@@ -83,9 +83,7 @@ def ps(f):
     beta = np.mean([np.sum((v - f.mean_centre) ** 2) for v in f.V])
     if beta == 0 or f.M.max() == 0:
         return np.nan
-    return sum(
-        f.M[i] / f.M.max() - np.exp(-min(f.D[i, j] for j in f.others(i)) / beta) for i in range(f.k)
-    )
+    return sum(f.M[i] / f.M.max() - np.exp(-min(f.D[i, j] for j in f.others(i)) / beta) for i in range(f.k))
 
 
 def ni(f, tiny=1e-12):
