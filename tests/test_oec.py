@@ -50,6 +50,8 @@ CASES = {
     "p=4 buffer": (lambda: blocks(4), 4, {"seed": "buffer"}),
     "repeats": (lambda: np.round(blocks(2), 0), 4, {}),
     "leap frog": (leap_frog, 4, {"stabilization": 1, "c": 0.1}),
+    "s2 with a memory": (lambda: icvi.streams.s2(seed=1).x[300:1500], 12, {"memory": 30.0}),
+    "p=3 with a short memory": (lambda: blocks(3), 4, {"memory": 5.0}),
     "a visit": (visit, 4, {"seed": "buffer"}),
     "clusters of now": (lambda: turns(19), 4, {"effective": 0.6, "outlier": 0.999999, "stabilization": 5}),
 }
@@ -67,6 +69,7 @@ def test_step_by_step_like_the_plain_loop(case):
     np.testing.assert_array_equal(got.after.active, want["active"])
     np.testing.assert_allclose(got.u, want["u"], rtol=0, atol=1e-9)
     np.testing.assert_allclose(got.after.centers, want["V"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(got.shown.surprise, want["surprise"], rtol=1e-9, atol=1e-9)
     assert want["k"][-1] > 1 or case == "clusters of now", "the case shows no birth"
     assert want["overflow"].any() or case != "p=1 full", "the case is never full"
 

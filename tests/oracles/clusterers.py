@@ -1,4 +1,4 @@
-"""Clusterers A, C, D and the memory rule E, as plain loops: `run(X, ...)` gives one record (a dict) a sample.
+"""Clusterers A, C and D as plain loops (E is in `oec`): `run(X, ...)` gives one record (a dict) a sample.
 
 A record holds the state after the sample: `label` (-1: missing), `u`, `centers`, `active`, `born` (slot or -1),
 `surprise` (squared distance to the nearest prototype before the step) and the clusterer's own masses.
@@ -122,13 +122,3 @@ def fuzzy_cmeans(X, k, forgetting=0.99, fuzzifier=2.0):
                 label = int(u.argmax())
         records.append(snapshot(label=label, u=u, centers=V, active=active, born=born, surprise=d, N=N))
     return records
-
-
-def ellipsoid_memory(W, W2, memory):
-    """E: after the members' update, the weights of every cluster with W > memory fade to a sum of `memory`."""
-    W, W2 = np.array(W, float), np.array(W2, float)
-    for i in range(len(W)):
-        if W[i] > memory:
-            W2[i] *= (memory / W[i]) ** 2
-            W[i] = memory
-    return W, W2

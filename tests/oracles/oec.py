@@ -95,6 +95,7 @@ def oec(
     c=1.0,
     trigger="consecutive",
     seed="tracker",
+    memory=np.inf,
 ):
     """Run online ellipsoidal clustering over a stream.
 
@@ -111,13 +112,15 @@ def oec(
     forgetting, fuzzifier, c : float
     trigger : {"consecutive", "window"}
     seed : {"tracker", "buffer"}
+    memory : float
+        After the members' update the weights of every cluster with W > memory fade to that sum.
 
     Returns
     -------
     dict
         ``label`` (n,), ``u`` (n, K), ``k`` (n,) clusters in the reading (0 for the first p + 1 samples), ``V``
         (n, K, p) and ``active`` (n, K) as the statistics see them under the exact warm-up (slot 0 from the first
-        sample on, at the running mean), and the flags ``outlier``, ``overflow``, ``birth`` and ``ready`` (n,);
+        sample on, at the running mean), ``surprise`` and the flags ``outlier``, ``overflow``, ``birth``, ``ready``;
         index values are NaN where not ready.
     """
     if trigger not in ("consecutive", "window") or seed not in ("tracker", "buffer"):
@@ -134,6 +137,7 @@ def oec(
         "V": np.zeros((n, capacity, p)),
         "active": np.zeros((n, capacity), dtype=bool),
     }
+    out["surprise"] = np.full(n, np.nan)
     for flag in ("outlier", "overflow", "birth", "ready"):
         out[flag] = np.zeros(n, dtype=bool)
     seen, clusters, history = [], [], []
@@ -156,6 +160,7 @@ def oec(
             F = np.zeros(len(clusters))
             for i, cluster in enumerate(clusters):
                 F[i] = max((x - cluster["mean"]) @ cluster["P"] @ (x - cluster["mean"]), 1e-12)
+            out["surprise"][t] = min(((x - cluster["mean"]) ** 2).sum() for cluster in clusters)
             u = memberships(F, fuzzifier)
             young = [cluster["n"] < stabilization for cluster in clusters]
             # 2: the tracker follows every sample
@@ -169,6 +174,10 @@ def oec(
             for i in members:
                 # A share of zero (every member's u underflowed) leaves nothing to divide: no weight.
                 absorb(clusters[i], x, u[i] / share if share > 0 else 0.0)
+            for cluster in clusters:
+                if cluster["W"] > memory:
+                    cluster["W2"] *= (memory / cluster["W"]) ** 2
+                    cluster["W"] = memory
             out["outlier"][t] = not members
             # 5: anomalies; none while any cluster is young
             anomaly = not any(F[i] <= r_eff or young[i] for i in range(len(clusters)))
