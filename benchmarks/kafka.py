@@ -32,10 +32,10 @@ from icvi_jax.watch.shard import Shard
 
 WORKERS, PARTITIONS, NODES = 3, 12, 240
 TOPIC, GROUP = "readings", "site"
-SIZE = 200  # bytes of a message with all that is kept beside it, at most
+SIZE = 150  # bytes of a message with all that is kept beside it, at most
 MODEL = ("-k", "2", "--index", "xb", "--no-standardize")
 QUICK = {"SESSION_TIMEOUT_MS": "3000", "HEARTBEAT_INTERVAL_MS": "500"}
-FROZEN, PATIENCE = 5.0, 240.0
+FROZEN, SLOWLY, PATIENCE = 5.0, 4.0, 600.0
 
 
 def readings(count):
@@ -50,7 +50,7 @@ def readings(count):
         yield n % PARTITIONS, f"pump-{n:03d}", t, tuple(x[t, n].round(4).tolist())
 
 
-def feed(count, allowed, where):
+def feed(count, allowed, read, where):
     """Run the broker and send: never more than allowed, and never further ahead of the group than the broker keeps."""
     with cluster(TOPIC, PARTITIONS) as servers:
         where.send(servers)
@@ -61,6 +61,7 @@ def feed(count, allowed, where):
         def look():
             found = reader.committed([TopicPartition(TOPIC, n) for n in range(PARTITIONS)], timeout=30)
             done[:] = [max(one.offset, 0) for one in found]
+            read.value = sum(done)
 
         for i, (partition, node, t, x) in enumerate(readings(count)):
             while i >= allowed.value or (sent[partition] - done[partition]) * SIZE > AHEAD:
@@ -139,8 +140,8 @@ def main(argv=None):
     given = options.parse_args(argv)
     count, rng = int(given.samples), random.Random(given.seed)
     fork = multiprocessing.get_context("fork")
-    allowed, (ours, theirs) = fork.Value("q", count // (given.kills + 1)), fork.Pipe()
-    feeder = fork.Process(target=feed, args=(count, allowed, theirs), daemon=True)
+    allowed, read, (ours, theirs) = fork.Value("q", count // (given.kills + 1)), fork.Value("q", 0), fork.Pipe()
+    feeder = fork.Process(target=feed, args=(count, allowed, read, theirs), daemon=True)
     feeder.start()
     servers, workers, joined = ours.recv(), [], 0
 
@@ -157,6 +158,9 @@ def main(argv=None):
         ways = []
         for number in range(given.kills):
             time.sleep(rng.uniform(1, 6))
+            end = time.monotonic() + SLOWLY
+            while read.value < count * (number - 2) // (given.kills + 1) and time.monotonic() < end:
+                time.sleep(0.1)  # so that they are spread over all samples
             ways.append(upset(workers, join, rng))
             allowed.value = count * (number + 2) // (given.kills + 1)
             print(f"{time.monotonic() - start:6.0f} s: {ways[-1]}", file=sys.stderr, flush=True)

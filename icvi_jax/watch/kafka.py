@@ -92,7 +92,11 @@ class Worker:
         self._gone = Counts(0, 0, 0, 0)
         self._complaints, self._errors = Complaints(), Complaints()
         self._saved_at = time.monotonic()
-        self.consumer = Consumer(settings(place), logger=_Silent())
+        heard = {"error_cb": lambda error: self._errors.say(f"{place.servers}: {error.str()}")}
+        try:
+            self.consumer = Consumer(settings(place) | heard, logger=_Silent())
+        except KafkaException as error:
+            raise ValueError(f"--kafka {place.servers}: {error.args[0].str()} ({SETTINGS}… sets it)") from None
         self.consumer.subscribe([place.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     @property

@@ -165,6 +165,20 @@ def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
     assert capsys.readouterr().err.count("skipped") == 1
 
 
+def test_settings_pass_through_and_a_wrong_one_is_named(require, monkeypatch, tmp_path):
+    require("confluent_kafka")
+    from icvi_jax.watch.kafka import Place, settings
+
+    wanted = {"security.protocol": "SASL_SSL", "sasl.password": "s", "ssl.ca.location": "/ca.pem", "group.id": "other"}
+    for name, value in wanted.items():
+        monkeypatch.setenv("ICVI_KAFKA_" + name.upper().replace(".", "_"), value)
+    found = settings(Place("host:9092", "t", "site"))
+    assert found.items() >= (wanted | {"group.id": "site", "enable.auto.commit": False}).items()
+    monkeypatch.setenv("ICVI_KAFKA_NO_SUCH_THING", "1")
+    with pytest.raises(ValueError, match="no.such.thing.*ICVI_KAFKA_"):
+        worker("127.0.0.1:9", tmp_path)
+
+
 def test_a_claim_belongs_to_one_and_the_last_one_counts(tmp_path):
     shard = Shard(PIPE, ["v"])
     shard.take([("a", 1, (1.0,))])

@@ -115,6 +115,31 @@ def test_alarms_to_a_kafka_topic(require):
     assert {m.key() for m in found} == {b"a"}
 
 
+def test_alarms_to_an_mqtt_topic(require, tmp_path, capsys):
+    require("mosquitto", "paho")
+    from test_broker import Broker
+
+    from icvi_jax.watch.mqtt import Subscription
+
+    broker = Broker(tmp_path)
+    broker.start()
+    where = f"127.0.0.1:{broker.port}"
+    listener = Subscription(where, "site/alarms", None)
+    until(lambda: "listening" in capsys.readouterr().err, "the subscription")
+    (topic,) = receivers((), (where, "site/alarms"), None)
+    watch = begun(sinks=[topic.name])
+    watch.take(taken(samples()))
+    sender = Sender(topic, lambda: [watch.store])
+    expected = [json.loads(line) for line in watch.out.getvalue().splitlines()]
+    found = []
+    until(lambda: found.extend(next(listener.bundles())) or len(found) >= len(expected), "the alarms")
+    until(lambda: not watch.store.waiting(topic.name), "the marks")
+    sender.close()
+    listener.close()
+    broker.stop()
+    assert [json.loads(message.payload) for message in found] == expected
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "x", "http://"])
 def test_what_is_no_webhook_is_refused(url):
     with pytest.raises(ValueError, match="expected http"):
