@@ -3,7 +3,7 @@
     pip install '.[gpu-code]'
     python benchmarks/gpu.py [code] [cpu] [gpu] [table] [--only WORD] [--results FILE] [--write FOLDER]
 
-`code` compiles, `cpu` measures `run_fleet` on this machine's cores, `gpu` measures the kernel where JAX sees a GPU, and
+`code` compiles, `cpu` measures `run_fleet` by this machine's processor time, `gpu` the kernel where JAX sees a GPU, and
 `table` prints all of it side by side; all but `gpu` unless named. What is found is kept in FILE, so that parts may run
 at different times; what it has is not compiled again. `--write` puts tables of it into README.md and docs/howto/gpu.md
 of that folder, between the marks `<!-- gpu -->`.
@@ -18,40 +18,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
 import rivals
+from gpu_cards import BUS, CARDS, STREAMS, bounds
 
 import icvi_jax as icvi
 
-STREAMS, BUS = 65536, 25e9  # streams of a fleet; bytes a second over PCIe 4, 16 lanes, as measured by many
+CORES = 2  # of a CPU, beside which GPUs are put: by its processor time, so that others on the machine do not count
 TWO, SIX = ("xb", "db"), ("xb", "db", "ch", "pbm", "csil", "wb")
-
-
-@dataclass(frozen=True)
-class Card:
-    """A GPU; rates in units a second, pipes in cycles that a warp's instruction takes of a scheduler's unit."""
-
-    architecture: str
-    processors: int
-    clock: float
-    bandwidth: float
-    fma: int
-    wait: int = 600  # cycles until a sample is there from the card's memory
-
-
-CARDS = {
-    "A100": Card("sm_80", 108, 1.41e9, 1555e9, 2),
-    "H100": Card("sm_90", 132, 1.755e9, 3350e9, 1),
-}
 
 
 def pipeline(clusterer, names=TWO, **monitors):
@@ -86,7 +68,7 @@ PIPELINES = {  # pipeline, p
 
 
 def code(name):
-    """What the compiler makes of one pipeline, for each architecture."""
+    """What the compiler makes of one pipeline, for each architecture; nothing but sizes where it is left to XLA."""
     import gpu_code
 
     pipe, p = PIPELINES[name]()
@@ -94,40 +76,26 @@ def code(name):
     words = sum(len(part.items) for part in kernel.unrolled.state)
     outputs = sum(len(part.items) for part in kernel.unrolled.outputs)
     found = {"operations": kernel.operations, "words": words, "bytes": 4 * (p + outputs)}
+    if not kernel.fits("triton"):
+        return found
     start = time.process_time()
     ptx = gpu_code.portable(gpu_code.lowered(kernel, pipe, p))
     found["seconds"] = time.process_time() - start
     return found | {name: asdict(gpu_code.compiled(ptx, name)) for name in gpu_code.ARCHITECTURES}
 
 
-def measured(name, make, repeats=3):
-    """Million samples a second of `run_fleet`; `make` puts the samples where they shall be."""
+def measured(name, make, clock, repeats=3):
+    """Million samples a second of `run_fleet`, by a clock; `make` puts the samples where they shall be."""
     pipe, p = PIPELINES[name]()
     X = make(rivals.blobs(STREAMS, 32, 4, p))
     run = lambda: icvi.run_fleet(pipe, X, keep=("values", "label", "alarms"))  # noqa: E731
     times = []
     for _ in range(repeats + 1):
-        start = time.perf_counter()
+        start = clock()
         for a in run().readings.values.values():
             getattr(a, "block_until_ready", lambda: None)()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return X.shape[0] * X.shape[1] / min(times[1:]) / 1e6
-
-
-def bounds(found, card):
-    """Million samples a second for a whole fleet by each bound, and the warps that a processor holds."""
-    made = found[card.architecture]
-    registers, pipes = math.ceil(made["registers"] / 8) * 8, made["pipes"]
-    blocks = min(16, 65536 // (registers * 128))  # of four warps: one for each scheduler
-    waves = math.ceil(STREAMS / 128 / (card.processors * blocks))
-    fleet = STREAMS * card.clock / 1e6 / waves
-    cycles = {
-        "issue": blocks * made["instructions"],
-        "pipes": blocks * max(2 * pipes["alu"], card.fma * pipes["fma"], 8 * pipes["special"], 4 * pipes["memory"]),
-        "latency": made["stalls"] + card.wait,
-    }
-    rates = {name: fleet / n for name, n in cycles.items()}
-    return rates | {"bandwidth": card.bandwidth / found["bytes"] / 1e6}, 4 * blocks
 
 
 def table(results):
@@ -137,6 +105,9 @@ def table(results):
     for card_name, card in CARDS.items():
         print(f"\n{card_name:33s} {head}")
         for name, found in results["code"].items():
+            if "seconds" not in found:
+                print(f"{name:33s} {found['operations']:,} operations, {found['words']} words: left to XLA's scan")
+                continue
             made = found[card.architecture]
             rates, warps = bounds(found, card)
             predicted, cpu = min(rates.values()), results.get("cpu", {}).get(name)
@@ -150,6 +121,8 @@ def table(results):
             )  # fmt: skip
     print("\ninstructions of the PTX a sample, sm_80")
     for name, found in results["code"].items():
+        if "seconds" not in found:
+            continue
         parts = ", ".join(f"{n} {what}" for what, n in found["sm_80"]["classes"].items())
         print(f"{name:33s} {found['operations']:5d} operations: {parts}; {found['bytes']} bytes")
 
@@ -172,17 +145,21 @@ def short_table(results):
 
 def long_table(results):
     """Of the page on GPUs: what each pipeline costs; numbers of A100 / H100."""
-    heads = "operations | compile, s | registers | spilled, bytes | warps of 64 | instructions | bytes"
+    heads = "operations × words | compile, s | registers | spilled, bytes | warps of 64 | instructions | bytes"
     yield f"| a sample, A100 / H100 | {heads} | predicted, million a second | 2 CPU cores |"
     yield "|---" * 10 + "|"
     for name, found in results["code"].items():
+        size, cpu = f"{found['operations']:,} × {found['words']}", f"{results['cpu'][name]:,.0f}"
+        if "seconds" not in found:
+            yield f"| {name} | {size} | too large: XLA's scan" + " |" * 7 + f" {cpu} |"
+            continue
         made = [found[card.architecture] for card in CARDS.values()]
         both = [" / ".join(str(one[what]) for one in made) for what in ("registers", "spilled")]
         warps = " / ".join(str(bounds(found, card)[1]) for card in CARDS.values())
         rates = " / ".join(f"{predicted(results, name, card):,.0f}" for card in CARDS.values())
         instructions = " / ".join(f"{one['instructions']:,}" for one in made)
-        cells = [name, f"{found['operations']:,}", f"{found['seconds']:.0f}", *both, warps, instructions]
-        yield "| " + " | ".join([*cells, str(found["bytes"]), rates, f"{results['cpu'][name]:,.1f}"]) + " |"
+        cells = [name, size, f"{found['seconds']:.0f}", *both, warps, instructions]
+        yield "| " + " | ".join([*cells, str(found["bytes"]), rates, cpu]) + " |"
 
 
 def write(results, root):
@@ -219,10 +196,10 @@ def main():
             new = [name for name in names if name not in results.get("code", {})]
             for name, future in [(name, pool.submit(code, name)) for name in new]:
                 keep("code", name, future.result())
-                print(f"compiled: {name}, {results['code'][name]['seconds']:.0f} s", file=sys.stderr, flush=True)
+                print(f"{name}: {results['code'][name].get('seconds', 0):.0f} s", file=sys.stderr, flush=True)
     if "cpu" in parts:
         for name in names:
-            keep("cpu", name, measured(name, lambda X: X))
+            keep("cpu", name, CORES * measured(name, lambda X: X, time.process_time))
     if "gpu" in parts:
         import jax
 
@@ -231,7 +208,11 @@ def main():
         if jax.default_backend() == "cpu":
             raise SystemExit("JAX sees no GPU here; without one there are only predictions")
         for name in names:
-            keep("gpu", card, results.get("gpu", {}).get(card, {}) | {name: measured(name, jax.device_put)})
+            keep(
+                "gpu",
+                card,
+                results.get("gpu", {}).get(card, {}) | {name: measured(name, jax.device_put, time.perf_counter)},
+            )
     if "table" in parts and "code" in results:
         table(results)
     if chosen.write:

@@ -160,7 +160,7 @@ def test_a_gpu_is_used_by_itself_for_fleets_that_are_worth_it(monkeypatch):
     assert (few.program.name, many.program.name) == ("llvm", "pallas")
     wide = Engine(pipeline(), fresh(pipeline(), p, 5, np.dtype(np.float64)), ("values",))
     assert wide.program.name == "xla"  # there is no kernel of double precision
-    monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", dict.fromkeys(("interpret", "triton", "mosaic", "tpu"), 10))
+    monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", 10)
     assert Engine(pipeline(), state(6), ("values", "k")).program.name == "xla"  # nor for a step that is too large
 
 

@@ -30,9 +30,9 @@ from icvi_jax.drive.unroll import unroll
 from icvi_jax.types import Array
 
 BOOL = np.dtype(bool)
-
-LARGEST = {"triton": 6000, "mosaic": 6000, "tpu": 6000, "interpret": 6000}
-"""Steps of more operations are left to XLA: their state and intermediate results would not stay in registers."""
+LARGEST = 300_000
+"""Words times operations of a step; larger ones are left to XLA. Up to here all but a few bytes stay in registers, and
+Triton compiles them within two minutes; its time grows with the square (`benchmarks/gpu.py`)."""
 
 MEMORY = 4 * 2**20
 """Bytes of samples and readings of one block of streams that a TPU has room for."""
@@ -91,10 +91,15 @@ class Kernel:
         """How many operations a sample takes, in each stream."""
         return sum(not lane.uniform and lane.name != "input" for lane in self.flat.lanes)
 
+    @property
+    def size(self) -> int:
+        """Words of the state times operations: what compilers feel."""
+        return self.operations * sum(len(part.items) for part in self.unrolled.state)
+
     def fits(self, platform: str) -> bool:
         """Whether this platform has all the operations, and registers for what they make."""
         lacks = {lane.name for lane in self.flat.lanes if not lane.uniform} & MISSING[platform]
-        return not lacks and self.operations <= LARGEST[platform]
+        return not lacks and self.size <= LARGEST
 
     @property
     def row(self) -> int:
