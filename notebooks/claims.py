@@ -5,46 +5,15 @@ A claim holds, holds partly, or fails, by the rule in the function that measures
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from study import CAPACITY, CHUNK, STREAMS, TOLERANCE
+from claim_tools import Claim, agreement, drops, level, rise, rises
+from claims_recorded import gas, le_genepi
+from study import CHUNK, STREAMS, TOLERANCE
 
-import icvi_jax as icvi
-from icvi_jax.evaluation import adjusted_rand_index, match
+from icvi_jax.evaluation import match
 
 FOUR = {"XB_λ": ("xb", 0.9), "DB_λ": ("db", 0.9), "XB": ("xb", 1.0), "DB": ("db", 1.0)}
 CELLS = [(stream, clusterer) for stream in STREAMS for clusterer in ("oec", "kmeans")]
-
-
-class Claim(NamedTuple):
-    """One claim: what is said, what was measured, "holds", "partly", "fails" or "not run", and why if not "holds"."""
-
-    text: str
-    measured: str
-    verdict: str
-    why: str = ""
-
-
-def rise(values, change, within=30, before=50):
-    """How many times the index rises at a change: largest value soon after over the median before."""
-    return np.nanmax(values[change : change + within]) / np.nanmedian(values[change - before : change])
-
-
-def rises(cell, index):
-    """Median over seeds of the rise at each change, (changes,)."""
-    return np.median([[rise(v, c) for c in s.changes] for v, s in zip(cell.values[index], cell.streams)], axis=0)
-
-
-def agreement(cell):
-    """Adjusted Rand index of each seed's labels with the true modes, transitions left out."""
-    pairs = [(label[: len(s.mode)], s.mode) for label, s in zip(cell.label, cell.streams)]
-    return np.array([adjusted_rand_index(label[mode >= 0], mode[mode >= 0]) for label, mode in pairs])
-
-
-def level(cell, index="xb"):
-    """Median of each seed's index over the whole stream but the first 50 samples."""
-    return np.nanmedian(cell.values[index][:, 50:], axis=1)
 
 
 def forgetting(study):
@@ -114,18 +83,6 @@ def rising(study):
         f"{stands:.0%}",
         "holds" if always > 0.9 and np.median(agreement(cell)) < 0.2 else "fails",
     )
-
-
-def drops(values, width=40, least=2.0, apart=80):
-    """Where the median of the next 40 values is less than half that of the last 40: sharpest first, then apart."""
-    y = np.log(values)
-    step = np.array([np.median(y[t : t + width]) - np.median(y[t - width : t]) for t in range(100, len(y) - width)])
-    found = []
-    while step.min() < -np.log(least):
-        t = int(step.argmin())
-        found.append(t + 100)
-        step[max(0, t - apart) : t + apart] = 0
-    return sorted(found)
 
 
 def partial(study):
@@ -275,54 +232,6 @@ def table(study, lg=None, gsa=None, start=0, length=300) -> list[Claim]:
             Claim(text, "needs the published file", "not run") if path is None else measure(text, path, *more)
         )
     return claims
-
-
-def watched(X, k):
-    """XB_λ on one recording with k-means and OEC, on features scaled by their first tenth, and the spikes of each."""
-    head = X[: max(20, len(X) // 10)]
-    X = (X - np.nanmean(head, 0)) / np.maximum(np.nanstd(head, 0), 1e-9)
-    kmeans, oec = icvi.SequentialKMeans(k=k, seeding="distinct"), icvi.OnlineEllipsoidal(capacity=CAPACITY)
-    out = {}
-    for name, clusterer in (("kmeans", kmeans), ("oec", oec)):
-        panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
-        pipe = icvi.Pipeline(clusterer=clusterer, panel=panel, monitors={"xb": icvi.Distress()})
-        readings = icvi.run(pipe, X, keep=("values", "alarms")).readings
-        values = {index: np.asarray(v) for index, v in readings.values.items()}
-        out[name] = values, np.flatnonzero(np.asarray(readings.alarms["xb"].code) == 1)
-    return out
-
-
-def le_genepi(text, path):
-    """Spikes within a day after the two changes of the paper's labels that lie a day apart, and median XB_λ."""
-    recording = icvi.streams.read_sensorscope(path, labels="paper")
-    runs = watched(recording.x, 3)
-    close = recording.changes[:2]
-    heard = {c: [any(0 <= t - change <= 144 for t in spikes) for change in close] for c, (_, spikes) in runs.items()}
-    km, oec = (np.nanmedian(runs[c][0]["xb"]) for c in ("kmeans", "oec"))
-    ok = (any(all(h) for h in heard.values()), km < oec)
-    said = ", ".join(f"{sum(h)} of 2 with {c}" for c, h in heard.items())
-    return Claim(
-        text,
-        f"spikes within a day: {said}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
-        "holds" if all(ok) else "partly" if any(ok) else "fails",
-        "One half of the claim only.",
-    )
-
-
-def gas(text, path, start, length):
-    """Rise of XB_λ with OEC after each of the first three set points, and median XB_λ."""
-    recording = icvi.streams.read_gas(path, start=start, length=length)
-    runs = watched(recording.x, max(2, len(set(recording.mode.tolist()))))
-    values = runs["oec"][0]["xb"]
-    jumps = [rise(values, c, 60, min(c, 50)) for c in recording.changes[:3] if c > 20]
-    km, oec = (np.nanmedian(runs[c][0]["xb"]) for c in ("kmeans", "oec"))
-    ok = (len(jumps) == 3 and jumps[2] < min(jumps[:2]), oec < km)
-    return Claim(
-        text,
-        f"rises {', '.join(f'×{j:.1f}' for j in jumps)}; median XB_λ k-means {km:.3g}, OEC {oec:.3g}",
-        "holds" if all(ok) else "partly" if any(ok) else "fails",
-        "One half of the claim only.",
-    )
 
 
 def as_text(claims: list[Claim]) -> str:

@@ -63,7 +63,7 @@ def test_figures_of_the_readme_are_small(folder):
 
 
 def test_claims_on_recordings(folder, tmp_path, monkeypatch):
-    import claims
+    import claims_recorded as claims
     import recordings
 
     monkeypatch.setattr(claims, "CAPACITY", 4)
@@ -76,4 +76,4 @@ def test_claims_on_recordings(folder, tmp_path, monkeypatch):
     assert weather.verdict in ("holds", "partly", "fails") and "of 2 with oec" in weather.measured
     gas = claims.gas("GSA", tmp_path / "gas.txt", 0, 30)
     assert gas.verdict in ("holds", "partly", "fails") and "median XB_λ" in gas.measured
-    assert "claims" in sys.modules and os.path.dirname(claims.__file__) == str(folder)
+    assert "claims_recorded" in sys.modules and os.path.dirname(claims.__file__) == str(folder)
