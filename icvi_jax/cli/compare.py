@@ -15,12 +15,12 @@ from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
-from icvi_jax.cli.summary import GOOD, tell_source
+from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.clusterers.catalogue import catalogue
 from icvi_jax.evaluation import match
-from icvi_jax.report.result import ONE_CLUSTER, Result, outside_stretches, true_changes
-from icvi_jax.report.told import at
+from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes
+from icvi_jax.report.told import at, told
 
 TOLERANCE = 50  # samples within which an alarm counts as being about a change
 MOST_ACROSS = 6  # indices that have a column of the printed table; more have a row
@@ -124,7 +124,8 @@ def alone(result: Result) -> NDArray[np.bool_]:
 
 def first_words(result: Result, n: int) -> tuple[str, str]:
     """Which index of candidate n raised the first spike, and which is soonest about true changes, if they are known."""
-    spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in result.codes.items() if (codes[n] == 1).any()}
+    heard = {name: result.codes[name] for name in listeners(result)}  # columns say the same for every candidate
+    spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in heard.items() if (codes[n] == 1).any()}
     changes = true_changes(result).tolist()
     if not spoke:
         return "none", f"none of {len(changes)}" if changes else ""
@@ -134,7 +135,7 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
         return first, ""
     scores = {
         key: match(outside_stretches(result, codes[n] == 1, TOLERANCE), changes, TOLERANCE, codes.shape[1])
-        for key, codes in result.codes.items()
+        for key, codes in heard.items()
     }
     best = max(scores, key=lambda key: np.nan_to_num(scores[key].f1))
     score = scores[best]
@@ -162,6 +163,11 @@ def _summarize(result: Result, written: list[Path]) -> None:
     lone = [node for node, one in zip(result.nodes, alone(result)) if one]
     if lone:
         say(f"{', '.join(lone)}: {ONE_CLUSTER} (– is a value that a single cluster does not have)")
+    for name in columns_of(result):
+        sentences = told(result, 0, name)
+        say(f"whatever the clusterer, alarms of columns: {len(sentences) or 'none'}")
+        for sentence in sentences[:MOST_SENTENCES]:
+            say(f"  {sentence}")
     tell_written(written)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.monitors.story import story
-from icvi_jax.types import Reading
+from icvi_jax.types import Alarm, Reading
 
 from .plot import ALARMS, DIRECTION, PALETTE
-from .result import CODES
+from .result import CHANGE, CODES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def html_of(readings: Reading) -> str:
         if many:
             told = [f"{int((codes == code).sum()):,} × {CODES[code]}" for code in (1, 2, 3)]
         else:
-            told = story(codes)
+            told = _columns(alarm) if name == CHANGE else story(codes)
             told = [
                 *told[:MOST_SENTENCES],
                 *([f"… and {len(told) - MOST_SENTENCES} more"] if len(told) > MOST_SENTENCES else []),
@@ -95,3 +95,9 @@ def html_of(readings: Reading) -> str:
     except ImportError:
         parts.append("<p>Curves need matplotlib: pip install 'icvi-jax[cli]'</p>")
     return "".join(parts)
+
+
+def _columns(alarm: Alarm) -> list[str]:
+    """Alarms of columns, a sentence each."""
+    at, cause = np.flatnonzero(np.asarray(alarm.code)), np.asarray(alarm.cause)
+    return [f"at sample {t} {f'column {cause[t]}' if cause[t] >= 0 else 'something'} changed" for t in at]
