@@ -13,7 +13,7 @@ from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import scan_traced
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.panel import Panel
-from icvi_jax.types import Array, ArrayLike, DType
+from icvi_jax.types import Array, ArrayLike, DType, State
 from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source, unanchored
 from icvi_jax.validation.rows import Rows
 from icvi_jax.validation.time_parallel import lanes_for, starts
@@ -86,15 +86,25 @@ def validate(
         parts = [U, *([] if still[0] else [V.reshape(len(x), -1)]), *([] if still[1] else [A])]
         parts += [names] if names is not None and moving else []
     if host:
-        values = _on_host(source, panel, fixed, [x, *parts], gaps, given.dtype, parallel)
-        return inputs.returned(values, given.library)
+        times = None if gaps is None else np.asarray(gaps)
+        host_parts = [np.asarray(part) for part in (x, *parts)]
+        values: State = inputs.returned(
+            _on_host(source, panel, fixed, host_parts, times, given.dtype, parallel), given.library
+        )
+        found: dict[str, Array] = values
+        return found
     return _elsewhere(source, panel, fixed, x, parts, gaps)
 
 
 def _on_host(
-    source: Source, panel: Panel, fixed: tuple[Array | None, ...], parts: list[Array],
-    elapsed: Array | None, dtype: np.dtype, parallel: bool,
-) -> dict[str, np.ndarray]:  # fmt: skip
+    source: Source,
+    panel: Panel,
+    fixed: tuple[Array | None, ...],
+    parts: list[np.ndarray],
+    elapsed: np.ndarray | None,
+    dtype: np.dtype,
+    parallel: bool,
+) -> dict[str, np.ndarray]:
     """Run the program of the panel over a recording, cut into lanes or as it is."""
     k, p = source.k, source.features
     anchor = Origin(no_anchor(p, (1,), np, dtype))
@@ -113,8 +123,10 @@ def _on_host(
         state = starts(source, model, state, rows, dtype)
     one = jax.tree.map(lambda a: a[..., 0], state)
     program = program_for(Follow(source), model, one, dtype, rows.columns, elapsed is not None, lanes)
-    words, pieces = program.place(state, lanes), []
+    pieces: list[State] = []
+    words = program.place(state, lanes)
     for piece, gaps in rows:
+        values: State
         words, values = program.run(model, words, piece, rows.origin, gaps)
         pieces.append(values)
     return {name: rows.joined([piece[name] for piece in pieces]) for name in pieces[0]}
@@ -129,13 +141,18 @@ def _elsewhere(
     origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]
     centers, active, names = fixed
     if centers is None and isinstance(source, Recorded):
-        parts = [parts[0], (jnp.reshape(parts[1], (len(X), source.k, -1)) - origin).reshape(len(X), -1), *parts[2:]]
+        parts = [
+            parts[0],
+            (jnp.reshape(jnp.asarray(parts[1]), (len(X), source.k, -1)) - origin).reshape(len(X), -1),
+            *parts[2:],
+        ]
     model = Model(panel, None if centers is None else centers - origin, active, names)
     rows = jnp.concatenate([X - origin, *(jnp.asarray(part, X.dtype) for part in parts)], axis=1)
     start = jax.tree.map(jnp.asarray, source.start((), X.dtype))
     state = Place(unanchored(panel.init(source.k, source.features, dtype=X.dtype)), start)
     gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
-    return scan_traced(Follow(source), model, state, rows, gaps)[1]
+    values: dict[str, Array] = scan_traced(Follow(source), model, state, rows, gaps)[1]
+    return values
 
 
 def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
