@@ -166,23 +166,6 @@ def test_ticks_give_what_a_run_gives():
         equal(program.tree(ticker()), jax.tree.map(lambda a: a[:, t], expected))
 
 
-def test_code_is_cached_and_a_damaged_entry_is_made_again(tmp_path):
-    def step(model, state, z):
-        return state, z * 3
-
-    def built():
-        program = compile_step(step, (), np.float32(0), 1, np.dtype("f4"), cache=tmp_path)
-        out = program.run(program.words(np.zeros(2, np.float32)), program.numbers(()), np.ones((2, 3, 1), np.float32))
-        np.testing.assert_array_equal(out[0], np.full((2, 3, 1), 3, np.float32))
-        return {file: file.read_bytes() for file in tmp_path.iterdir()}
-
-    (entry, code), *others = built().items()
-    assert not others
-    assert built() == {entry: code}
-    entry.write_bytes(code[:-100] + bytes(100))
-    assert built() == {entry: code}
-
-
 def test_a_fuzz_of_pipelines_finds_no_difference_to_xla():
     path = pathlib.Path(__file__).parents[1] / "benchmarks" / "native_fuzz.py"
     spec = importlib.util.spec_from_file_location("native_fuzz", path)

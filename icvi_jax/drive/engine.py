@@ -11,10 +11,11 @@ from jax.sharding import Mesh
 from icvi_jax.drive.inputs import FIELDS
 from icvi_jax.drive.native import Native
 from icvi_jax.drive.origin import Origin
-from icvi_jax.drive.platforms import Done, devices_for, program_for
+from icvi_jax.drive.platforms import devices_for, program_for
 from icvi_jax.drive.ticks import Ticks
+from icvi_jax.drive.xla import Done
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Array, Reading
+from icvi_jax.types import Array, Reading, State
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Walk:
 
 def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
     """`reading` with None in the fields that are not kept."""
-    return Reading(*(value if name in keep else None for name, value in zip(FIELDS, reading)))
+    gone: dict[str, State] = {name: None for name in FIELDS if name not in keep}
+    return reading._replace(**gone)
 
 
 class Engine:
@@ -84,11 +86,11 @@ class Engine:
         self.features, self.streams = state.anchor.high.shape
         self._origin = Origin(state.anchor)
         self._room = max(room, self.streams)
-        self._load(state._replace(anchor=None))
+        self._load(_bare(state))
 
-    def _load(self, rest: PipelineState) -> None:
+    def _load(self, rest: State) -> None:
         dtype = self._origin.dtype
-        one = self._pipe.init(self.features, xp=np, dtype=dtype)._replace(anchor=None)
+        one = _bare(self._pipe.init(self.features, xp=np, dtype=dtype))
         self.program = program_for(
             Advance(self._keep), self._pipe, one, dtype, self.features, self._timed, self._room, self._mesh
         )
@@ -98,13 +100,15 @@ class Engine:
     @property
     def state(self) -> PipelineState:
         """The states of all streams, NumPy arrays (…, N) of their own."""
-        return self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+        found: PipelineState = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+        return found
 
     def tick(self, x: np.ndarray) -> Reading:
         """Take in one sample x (N, p) of every stream; the reading leads with (N,)."""
         self._origin.meet(x[:, None])
         if self._timed or not self._origin.settled or not isinstance(self.program, Native):
-            return jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
+            first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
+            return first
         dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
         self.quick[x.dtype] = Ticks(self.program, self._pipe, self._words, self._origin.value, x.dtype, dtype)
         return self.quick[x.dtype](x)
@@ -118,16 +122,24 @@ class Engine:
             self._timed = not self._timed
             self._load(rest)
         self._origin.meet(X)
+        reading: Reading
         self._words, reading = self.program.run(
             self._pipe, self._words, X, self._origin.value, elapsed, self._phase, every, done
         )
         self._phase = (self._phase + X.shape[1]) % every
         if reading.centers is None:
             return reading
-        return reading._replace(centers=self._origin.back(reading.centers, X.dtype))
+        return reading._replace(centers=self._origin.back(np.asarray(reading.centers), X.dtype))
+
+
+def _bare(state: PipelineState) -> State:
+    """A state without its origin, which is kept beside the program."""
+    none: State = None
+    return state._replace(anchor=none)
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:
     """States of streams that have seen nothing, (…, N), in NumPy: N times the same, in memory once."""
     one = pipe.init(features, (1,), xp=np, dtype=dtype)
-    return jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], streams)), one)
+    all_: PipelineState = jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], streams)), one)
+    return all_

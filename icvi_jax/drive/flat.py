@@ -26,6 +26,20 @@ class Lane(NamedTuple):
     attribute: Attribute | np.generic
     uniform: bool
 
+    @property
+    def element(self) -> int:
+        """Of an input: its number."""
+        if not isinstance(self.attribute, tuple):
+            raise TypeError(f"{self.name} is no input")
+        return self.attribute[0]
+
+    @property
+    def value(self) -> np.generic:
+        """Of a constant: what it is."""
+        if not isinstance(self.attribute, np.generic):
+            raise TypeError(f"{self.name} is no constant")
+        return self.attribute
+
 
 class Flat(NamedTuple):
     """The list, and where in it the inputs, the words after the step and the outputs are."""
@@ -76,7 +90,7 @@ class _Flattener:
         ]
         return Flat(lanes, place[after].tolist(), place[outputs].tolist())
 
-    def _new(self, name: str, dtype: np.dtype, args: tuple[int, ...], attribute: object, uniform: bool) -> int:
+    def _new(self, name: str, dtype: np.dtype, args: tuple[int, ...], attribute: Attribute, uniform: bool) -> int:
         key = name, dtype.char, args, attribute
         if key not in self.seen:
             self.seen[key] = len(self.lanes)
@@ -111,7 +125,7 @@ class _Flattener:
         ins = [lanes[i] for i in args]
         if all(lane.name == "constant" for lane in ins) and name in NUMPY and not (name == "div" and dtype.kind != "f"):
             with np.errstate(all="ignore"):
-                return self.constant(np.asarray(NUMPY[name](*(lane.attribute for lane in ins)), dtype)[()])
+                return self.constant(dtype.type(NUMPY[name](*(lane.attribute for lane in ins))))
         if (same := self._simpler(name, dtype, args, ins)) is not None:
             return same
         if self.contract and dtype.kind == "f" and name in ("add", "sub"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.drive import inputs
@@ -18,7 +19,7 @@ from icvi_jax.kernels.arrays import namespace
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.spec import whole
-from icvi_jax.types import Array
+from icvi_jax.types import Array, Reading, State
 
 
 def run_fleet(
@@ -76,14 +77,17 @@ def run_fleet(
     if chunks and elapsed is not None:
         raise ValueError("run_fleet: an iterator gives elapsed times in pairs (chunk, elapsed)")
     X = inputs.together("run_fleet", X) if isinstance(X, (list, tuple)) else X
-    engine, parts, library, done, total = None, [], None, 0, None
+    engine: Engine | Afar | None = None
+    parts: list[Reading] = []
+    library, done, total = "numpy", 0, None
 
     def count(samples: int) -> None:
         nonlocal done
         done += samples
-        progress(done, total)
+        if progress is not None:
+            progress(done, total)
 
-    for chunk, gaps in _ahead(X) if chunks else [(X, elapsed)]:
+    for chunk, gaps in _ahead(X) if isinstance(X, Iterator) else [(X, elapsed)]:
         given = inputs.given("run_fleet", chunk, backend)
         inputs.fits("run_fleet", pipe, given.x, state, "N, T, p", chunks)
         N, T, _ = given.x.shape
@@ -93,13 +97,20 @@ def run_fleet(
         here = given.host and not inputs.traced(pipe, state, gaps)
         if engine is None:
             library, total = given.library, None if chunks else N * T
-            start = started(pipe, given, state, N) if here else state
-            engine = Engine(pipe, start, keep, mesh=mesh) if here else Afar(pipe, given, state, keep, mesh)
+            if here:
+                engine = Engine(pipe, started(pipe, given, state, N), keep, mesh=mesh)
+            else:
+                engine = Afar(pipe, given, state, keep, mesh)
         if here != isinstance(engine, Engine):
             raise ValueError("run_fleet: some chunks are memory of this process, others are traced or on a device")
         if engine.streams != N:
             raise ValueError(f"run_fleet: the chunks before were of {engine.streams} streams, this one is of {N}")
-        parts.append(engine.advance(given.x, gaps, every, None if progress is None else count))
+        told = None if progress is None else count
+        if isinstance(engine, Engine):
+            times = None if gaps is None else np.asarray(gaps)
+            parts.append(engine.advance(np.asarray(given.x), times, every, told))
+        else:
+            parts.append(engine.advance(given.x, gaps, every, told))
     if engine is None:
         raise ValueError("run_fleet: the iterator is empty")
     readings = parts[0] if len(parts) == 1 else jax.tree.map(_joined, *parts)
@@ -114,7 +125,7 @@ def _joined(*parts: Array) -> Array:
     return namespace(parts[0]).concat(parts, axis=1)
 
 
-def _ahead(chunks: Iterator) -> Iterator[tuple[Array, Array | None]]:
+def _ahead(chunks: Iterator[State]) -> Iterator[tuple[Array, Array | None]]:
     """Chunks with their elapsed times, each read in a thread while the last is in use."""
     end = object()
     with ThreadPoolExecutor(1) as reader:

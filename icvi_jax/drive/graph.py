@@ -69,12 +69,16 @@ class Input(NamedTuple):
     dtype: np.dtype
 
 
+def _select(which: np.ndarray, no: np.ndarray, yes: np.ndarray) -> np.ndarray:
+    return np.where(which, yes, no)
+
+
 NUMPY: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "neg": np.negative,
     "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "div": np.true_divide, "isfinite": np.isfinite,
-    "select": lambda which, no, yes: np.where(which, yes, no),
+    "select": _select,
 }  # fmt: skip
 """How operations on known values are done at once; others wait until the program runs."""
 

@@ -8,6 +8,7 @@ NumPy array in the precision it came in: the origin is subtracted in that precis
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import array_api_compat
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Array, ArrayLike, Reading
+from icvi_jax.types import Array, ArrayLike, Reading, State
 
 FIELDS = Reading._fields
 BACKENDS = ("jax", "numpy", "torch")
@@ -64,11 +65,11 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     if library == "torch" and not torch and not isinstance(x, np.ndarray):
         raise ValueError(f"{caller}(backend='torch'): these samples are JAX's own, traced or on another device")
     own = backend in ("numpy", "torch") or library == "torch"
-    wide = _bits(x) == 64 and (own or jax.config.jax_enable_x64)
+    wide = _bits(x) == 64 and (own or jax.config.read("jax_enable_x64"))
     return Given(x, library, np.dtype(np.float64 if wide else np.float32))
 
 
-def returned(tree: object, library: str) -> object:
+def returned(tree: State, library: str) -> State:
     """NumPy arrays as arrays of `library`."""
     if library == "jax":
         return jax.tree.map(jnp.asarray, tree)
@@ -78,7 +79,7 @@ def returned(tree: object, library: str) -> object:
     return tree
 
 
-def on_host(tree: object) -> object:
+def on_host(tree: State) -> State:
     """Arrays of any library as NumPy arrays."""
     return jax.tree.map(np.asarray, tree)
 
@@ -97,9 +98,7 @@ def wanted(caller: str, keep: str | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(field for field in FIELDS if field in keep)
 
 
-def fits(
-    caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axes: str, more: bool = False
-) -> None:
+def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axes: str, more: bool = False) -> None:
     """Complain about samples that no stream can consist of; where `more` will come, a few are enough."""
     shape = tuple(X.shape)
     if len(shape) != len(axes.split(",")):
@@ -120,23 +119,24 @@ def gaps(caller: str, elapsed: ArrayLike | None, *shapes: tuple[int, ...]) -> Ar
     """The times since the previous sample as an array of one of the shapes, finite and not negative, or an error."""
     if elapsed is None:
         return None
-    elapsed = elapsed if traced(elapsed) else np.asarray(elapsed)
-    if tuple(elapsed.shape) not in shapes:
+    given: State = elapsed if traced(elapsed) else np.asarray(elapsed)
+    if tuple(given.shape) not in shapes:
         wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{caller}(elapsed=…): needs one number a sample, {wanted}, got {tuple(elapsed.shape)}")
-    if traced(elapsed):
-        return elapsed  # nothing can be raised here; a step takes a sample of an impossible time for missing
-    elapsed = elapsed if elapsed.dtype.kind == "f" else elapsed.astype(float)
-    wrong = np.argwhere(~(np.isfinite(elapsed) & (elapsed >= 0)))
+        raise ValueError(f"{caller}(elapsed=…): needs one number a sample, {wanted}, got {tuple(given.shape)}")
+    if traced(given):
+        found: Array = given
+        return found  # nothing can be raised here; a step takes a sample of an impossible time for missing
+    times: np.ndarray = given if given.dtype.kind == "f" else given.astype(float)
+    wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
     if len(wrong):
         *stream, row = wrong[0].tolist()
         where = f"row {row}" + (f" of stream {stream[0]}" if stream else "")
         rule = "the time since the previous sample is finite and not negative"
-        raise ValueError(f"{caller}(elapsed=…): {rule}, but {where} has {float(elapsed[(*stream, row)])!r}")
-    return elapsed
+        raise ValueError(f"{caller}(elapsed=…): {rule}, but {where} has {float(times[(*stream, row)])!r}")
+    return times
 
 
-def together(caller: str, X: list | tuple) -> np.ndarray:
+def together(caller: str, X: Sequence[object]) -> np.ndarray:
     """A fleet (N, T, p) of a list of streams (t, p): those that end earlier go on with missing samples."""
     streams = [np.asarray(given(caller, x, "numpy").x) for x in X]
     if {x.ndim for x in streams} != {2} or len({x.shape[1] for x in streams}) > 1:
@@ -151,22 +151,25 @@ def together(caller: str, X: list | tuple) -> np.ndarray:
 
 
 def _table(X: object) -> np.ndarray:
-    table = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
+    table: State = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
     if table.notes:
         raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
-    return table.x
+    x: np.ndarray = table.x
+    return x
 
 
-def _host(X: object, torch: bool, jaxed: bool) -> Array:
+def _host(X: State, torch: bool, jaxed: bool) -> Array:
     """X as a NumPy array if it is memory of this process; `torch`: a tensor that may stay one."""
+    here: Array
     if torch:
-        return X.numpy() if X.device.type == "cpu" and not X.requires_grad else X
-    if array_api_compat.is_torch_array(X):
-        return X.detach().cpu().numpy()
-    if jaxed:
-        here = not traced(X) and X.is_fully_addressable and all(device.platform == "cpu" for device in X.devices())
-        return np.asarray(X) if here else X
-    return np.asarray(X)
+        here = X.numpy() if X.device.type == "cpu" and not X.requires_grad else X
+    elif array_api_compat.is_torch_array(X):
+        here = X.detach().cpu().numpy()
+    elif jaxed and (traced(X) or not X.is_fully_addressable or any(d.platform != "cpu" for d in X.devices())):
+        here = X
+    else:
+        here = np.asarray(X)
+    return here
 
 
 def _floats(caller: str, x: Array) -> Array:
@@ -188,7 +191,7 @@ def _floats(caller: str, x: Array) -> Array:
 
 
 def _bits(x: Array) -> int:
-    return array_api_compat.array_namespace(x).finfo(x.dtype).bits
+    return int(array_api_compat.array_namespace(x).finfo(x.dtype).bits)
 
 
 def _own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:

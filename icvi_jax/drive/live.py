@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -64,13 +65,13 @@ class Live:
         pipe: Pipeline,
         features: int,
         streams: int | Sequence[str],
-        dtype: object = None,
+        dtype: type | str | np.dtype | None = None,
         keep: tuple[str, ...] = inputs.FIELDS,
         capacity: int | None = None,
         devices: Sequence[jax.Device] | None = None,
         false_alarms: str | Budget | None = None,
         interval: float | None = None,
-    ):
+    ) -> None:
         whole("Live", "features", features)
         if isinstance(streams, int):
             whole("Live", "streams", streams, 0)
@@ -78,13 +79,15 @@ class Live:
         self._features = features
         self._dtype = float_type(dtype)
         self._keep = inputs.wanted("Live", keep)
-        self._names, self.extra = all_names((), streams), None
+        self._names = all_names((), streams)
+        self.extra: Mapping[str, object] | None = None
         pipe, self._budget = allowed(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
         self.pipe = pipe
         self._shape = len(self._names), features
         self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all since
         self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
-        self._writer, self._saving = ThreadPoolExecutor(1, "icvi checkpoint"), None
+        self._writer = ThreadPoolExecutor(1, "icvi checkpoint")
+        self._saving: Future[Path] | None = None
         self._capacity = room_for(max(len(self._names), capacity or 0))
         start = fresh(pipe, features, len(self._names), self._dtype)
         self._engine = Engine(pipe, start, self._keep, self._capacity, self._mesh)
@@ -139,13 +142,14 @@ class Live:
                 reading = quick(x)
                 self._since += 1
                 return reading
-        x = self._samples("tick", x)
+        rows = self._samples("tick", x)
         n = len(self._names)
-        if x.shape != (n, self._features):
-            raise ValueError(f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {x.shape}")
+        if rows.shape != (n, self._features):
+            raise ValueError(
+                f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {rows.shape}"
+            )
         after = self._after(1, offsets)
-        reading = self._engine.tick(x)
-        self._positions = after
+        reading, self._positions = self._engine.tick(rows), after
         return reading
 
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
@@ -160,14 +164,13 @@ class Live:
         -------
         The readings, in NumPy arrays that lead with (N, t).
         """
-        X = self._samples("tick_many", X)
+        given = self._samples("tick_many", X)
         n = len(self._names)
-        if X.ndim != 3 or X.shape[0] != n or X.shape[2] != self._features or X.shape[1] == 0:
+        if given.ndim != 3 or given.shape[0] != n or given.shape[2] != self._features or given.shape[1] == 0:
             wanted = f"(N, t, p) = ({n}, t, {self._features}) with one tick at least"
-            raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {X.shape}")
-        after = self._after(X.shape[1], offsets)
-        readings = self._engine.advance(X)
-        self._positions = after
+            raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {given.shape}")
+        after = self._after(given.shape[1], offsets)
+        readings, self._positions = self._engine.advance(given), after
         return readings
 
     def add(self, names: str | Iterable[str]) -> None:
@@ -184,13 +187,13 @@ class Live:
         rows = [row for row, name in enumerate(self._names) if name not in gone]
         self._arrange(rows, tuple(self._names[row] for row in rows))
 
-    def save(self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3) -> os.PathLike:
+    def save(self, path: str | os.PathLike[str], extra: Mapping[str, object] | None = None, keep: int = 3) -> Path:
         """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
         return checkpoint.save(path, self.pipe, self.state, self.positions, self._names, extra, keep, self.capacity)
 
     def save_beside(
-        self, path: str | os.PathLike, extra: Mapping[str, object] | None = None, keep: int = 3
-    ) -> Future[os.PathLike]:
+        self, path: str | os.PathLike[str], extra: Mapping[str, object] | None = None, keep: int = 3
+    ) -> Future[Path]:
         """Save as things stand now, while ticks go on: only the copy of the state is waited for.
 
         A save under way is waited for first, and its error raised here. `result()` of what is returned waits for this.
@@ -204,7 +207,7 @@ class Live:
     @classmethod
     def load(
         cls,
-        path: str | os.PathLike,
+        path: str | os.PathLike[str],
         pipe: Pipeline,
         keep: tuple[str, ...] = inputs.FIELDS,
         devices: Sequence[jax.Device] | None = None,
@@ -223,20 +226,20 @@ class Live:
         live._engine.place(state, live._capacity)
         return live
 
-    def _after(self, ticks, offsets):
+    def _after(self, ticks: int, offsets: Array | None) -> np.ndarray:
         return self.positions + ticks if offsets is None else moved_on(self._names, self.positions, offsets)
 
-    def _samples(self, caller, x):
+    def _samples(self, caller: str, x: Array) -> np.ndarray:
         if type(x) is np.ndarray and x.dtype.char in "fd":
             return x
-        return inputs.given(f"Live.{caller}", x, "numpy").x
+        return np.asarray(inputs.given(f"Live.{caller}", x, "numpy").x)
 
-    def _arrange(self, rows, names):
-        """Let row i of the fleet be the old row `rows[i]`, or a new stream where that is −1."""
-        rows = np.asarray(rows, int)
+    def _arrange(self, order: Sequence[int], names: tuple[str, ...]) -> None:
+        """Let row i of the fleet be the old row `order[i]`, or a new stream where that is −1."""
+        rows = np.asarray(order, int)
         old, new = np.flatnonzero(rows >= 0), fresh(self.pipe, self._features, len(rows), self._dtype)
 
-        def moved(a, b):
+        def moved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             b = np.array(b)
             b[..., old] = a[..., rows[old]]
             return b

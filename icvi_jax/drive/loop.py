@@ -6,18 +6,23 @@ import warnings
 
 import jax
 
+from icvi_jax.drive.xla import Step
 from icvi_jax.kernels.arrays import namespace
-from icvi_jax.types import Alarm, Array, Reading
+from icvi_jax.types import Alarm, Array, Namespace, Reading, State
 
 
-def loop(step, pipe, state, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0):
+def loop(
+    step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
+) -> tuple[State, State]:
     """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
         return _loop(step, pipe, state, X, elapsed, every, phase)
 
 
-def _loop(step, pipe, state, X, elapsed, every, phase):
+def _loop(
+    step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int, phase: int
+) -> tuple[State, State]:
     made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
     for t in range(X.shape[0]):
         state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
@@ -26,7 +31,7 @@ def _loop(step, pipe, state, X, elapsed, every, phase):
     return state, jax.tree.map(lambda a: a[spare:, ...], _stack(made, namespace(X)))
 
 
-def _stack(items: list, xp):
+def _stack(items: list[State], xp: Namespace) -> State:
     """Stack equal trees of arrays along a new first axis."""
     first = items[0]
     if first is None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.llvm.program import compile_step
-from icvi_jax.drive.xla import Step, precise
+from icvi_jax.drive.xla import Done, Step, precise
+from icvi_jax.types import State
 
 __all__ = ["Native", "Unsupported"]
 
@@ -35,7 +36,10 @@ class Native:
         """The states as arrays."""
         return self.code.state(words, streams)
 
-    def run(self, model, words, X, origin, elapsed=None, phase=0, every=1, done=None):
+    def run(
+        self, model: State, words: State, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
+        phase: int = 0, every: int = 1, done: Done | None = None,
+    ) -> tuple[State, State]:  # fmt: skip
         """Take in X (N, T, p)."""
         N, T, _ = X.shape
         numbers = self.code.numbers(model)
@@ -48,9 +52,7 @@ class Native:
             hi, begun = min(lo + size, T), (phase + lo) // every
             rows = [a[:, begun : (phase + hi) // every] for a in out]
             gaps, since = None if elapsed is None else elapsed[..., lo:hi], (phase + lo) % every
-            self.code.run(
-                words, numbers, X[:, lo:hi], origin=origin, elapsed=gaps, every=every, phase=since, out=rows
-            )
+            self.code.run(words, numbers, X[:, lo:hi], origin=origin, elapsed=gaps, every=every, phase=since, out=rows)
             if done is not None:
                 done(N * (hi - lo))
         return words, self.code.tree(out)

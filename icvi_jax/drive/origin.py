@@ -76,7 +76,7 @@ class Origin:
             return centers
         wide = centers.reshape(len(centers), -1, k * p)  # rows of all slots: many short ones would be slow
         out = None if like == np.float64 else wide
-        made = np.add(wide, np.tile(self.value, (1, k))[:, None, :], out=out, casting="same_kind")
+        made: np.ndarray = np.add(wide, np.tile(self.value, (1, k))[:, None, :], out=out, casting="same_kind")
         return made.reshape(centers.shape)
 
     def _words(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,4 +87,5 @@ class Origin:
 def about(X: np.ndarray, origin: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """X (N, t, p) less the origin (N, p), in this type; beyond its range: infinite, which is missing."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.subtract(X, origin[:, None, :]).astype(dtype, copy=False)
+        moved: np.ndarray = np.subtract(X, origin[:, None, :])
+    return moved.astype(dtype, copy=False)

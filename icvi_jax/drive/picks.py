@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import itemgetter
+
 import numpy as np
 from jax.extend.core import JaxprEqn
 
 from icvi_jax.drive.graph import Array, Graph, Unsupported
+from icvi_jax.types import State
 
 BOOL = np.dtype(bool)
+
+
+def outcome(eqn: JaxprEqn) -> State:
+    """Shape and type of what an operation makes."""
+    return eqn.outvars[0].aval
 
 
 def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
@@ -51,7 +60,7 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
             raise Unsupported("gather", "along more than one axis")
         index = _clamped(graph, index, n - 1) if clip else index
         front, by = _moved(a, axis, 0), _moved(index, axis, 0)
-        options = [front.moved(lambda items, i=i: items[i]) for i in range(n)]
+        options = [front.moved(itemgetter(i)) for i in range(n)]
         empty = np.nan if a.dtype.kind == "f" else 0 if a.dtype == BOOL else np.iinfo(a.dtype).min
         return _moved(_chosen(graph, by, options, _number(graph, empty, a.dtype)), 0, axis)
     if index.value is None or index.lanes:
@@ -60,7 +69,7 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     where = np.clip(where, 0, n - 1) if clip else where
     if where.size and not (0 <= where.min() and where.max() < n):
         raise Unsupported("gather", "beyond the end")
-    rank = len(eqn.outvars[0].aval.shape) - a.lanes
+    rank = len(outcome(eqn).shape) - a.lanes
     spots = [d for d in range(rank) if d not in numbers.offset_dims]
 
     def move(items: np.ndarray) -> np.ndarray:
@@ -92,7 +101,7 @@ def dynamic_update_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array
             at = graph.map("eq", BOOL, _clamped(graph, start, n - m), _number(graph, i, start.dtype))
             here = graph.map("and", BOOL, here, at)
         spot = tuple(slice(i, i + m) for i, m in zip(position, new.items.shape))
-        part = graph.map("select", a.dtype, here, a.moved(lambda items, spot=spot: items[spot]), new)
+        part = graph.map("select", a.dtype, here, a.moved(itemgetter(spot)), new)
         items = a.items.copy()
         items[spot] = part.items
         a = Array(items, a.dtype, a.lanes)
@@ -104,7 +113,7 @@ def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     a, (axis,), to = ins[0], eqn.params["axes"], np.dtype(eqn.params["index_dtype"])
     if axis >= a.items.ndim:
         raise Unsupported(eqn.primitive.name, "it joins streams")
-    rows = [a.moved(lambda items, i=i: np.take(items, i, axis)) for i in range(a.items.shape[axis])]
+    rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
     best, where = rows[0], _number(graph, 0, to)
     for i, row in enumerate(rows[1:], start=1):
         better = graph.map("gt" if eqn.primitive.name == "argmax" else "lt", BOOL, row, best)
@@ -127,7 +136,7 @@ def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     free = second.items.ndim - len(right)
     first = first.moved(lambda items: items.reshape(*items.shape[: items.ndim - len(left)], *[1] * free,
                                                     *items.shape[items.ndim - len(left) :]))  # fmt: skip
-    product = graph.map("mul", np.dtype(eqn.outvars[0].aval.dtype), first, second)
+    product = graph.map("mul", np.dtype(outcome(eqn).dtype), first, second)
     rank = product.items.ndim
     return graph.fold("add", product, range(rank - len(left), rank))
 

@@ -20,6 +20,7 @@ from icvi_jax.drive import xla
 from icvi_jax.drive.accelerated import Accelerated, kernel_for
 from icvi_jax.drive.native import Native, Unsupported
 from icvi_jax.drive.xla import Done
+from icvi_jax.types import State
 
 ENGINES = ("llvm", "xla", "pallas-interpret")
 
@@ -32,16 +33,16 @@ class Program(Protocol):
 
     name: str
 
-    def place(self, state: object, room: int) -> object:
+    def place(self, state: State, room: int) -> State:
         """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
 
-    def fetch(self, words: object, streams: int) -> object:
+    def fetch(self, words: State, streams: int) -> State:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
 
     def run(
-        self, model: object, words: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
+        self, model: State, words: State, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
         phase: int = 0, every: int = 1, done: Done | None = None,
-    ) -> tuple[object, object]:  # fmt: skip
+    ) -> tuple[State, State]:  # fmt: skip
         """Take in X (N, T, p) about the origin (N, p), with elapsed (T,) or (N, T).
 
         Returns the states (those given are consumed), and the outputs (N, rows, …) of each `every`-th sample, where

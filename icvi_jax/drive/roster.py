@@ -18,7 +18,7 @@ def room_for(streams: int) -> int:
 def float_type(dtype: type | str | np.dtype | None) -> np.dtype:
     """`dtype` as a NumPy type; by default float32, or float64 with `jax_enable_x64`."""
     if dtype is None:
-        return np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+        return np.dtype(np.float64 if jax.config.read("jax_enable_x64") else np.float32)
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"Live(dtype={dtype}): a state is of floats, float32 or float64")

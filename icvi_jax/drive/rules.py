@@ -9,9 +9,11 @@ import numpy as np
 from jax.extend.core import JaxprEqn
 
 from icvi_jax.drive.graph import Array, Graph, Unsupported
-from icvi_jax.drive.picks import PICKS
+from icvi_jax.drive.picks import PICKS, outcome
+from icvi_jax.types import State
 
-Tree = object
+Tree = State
+"""A pytree of arrays."""
 Rule = Callable[[Graph, JaxprEqn, list[Array]], Array]
 
 LANES = 1009
@@ -44,7 +46,8 @@ def _lead(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _dtype(eqn: JaxprEqn) -> np.dtype:
-    return np.dtype(eqn.outvars[0].aval.dtype)
+    dtype: np.dtype = np.dtype(outcome(eqn).dtype)
+    return dtype
 
 
 def _within(eqn: JaxprEqn, a: Array, axes: tuple[int, ...]) -> None:
@@ -58,7 +61,7 @@ def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
 
 def _aligned(eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     """The arguments of an elementwise operation; an axis of length one beside that of streams is dropped."""
-    shape = eqn.outvars[0].aval.shape
+    shape = outcome(eqn).shape
     if not _wide(shape):
         return ins
     extra = [not a.lanes and a.items.ndim == len(shape) for a in ins]
@@ -151,7 +154,7 @@ def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
 
 def _reshape(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    a, shape = ins[0], eqn.outvars[0].aval.shape
+    a, shape = ins[0], outcome(eqn).shape
     if a.lanes and not _wide(shape):
         raise Unsupported(eqn.primitive.name, "it joins streams")
     return a.moved(lambda items: items.reshape(_lead(shape)), a.lanes)
@@ -204,7 +207,7 @@ def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     a, axis = ins[0], eqn.params["axis"]
     _within(eqn, a, (axis,))
-    rows = [a.moved(lambda items, i=i: np.take(items, i, axis)) for i in range(a.items.shape[axis])]
+    rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
     way = -1 if eqn.params["reverse"] else 1
     rows = rows[::way]
     for i in range(1, len(rows)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from icvi_jax.drive import inputs
 from icvi_jax.drive.engine import Engine, Walk, fresh
@@ -15,7 +16,7 @@ from icvi_jax.drive.loop import loop
 from icvi_jax.drive.scan import scan_step
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Array, Reading
+from icvi_jax.types import Array, Reading, State
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,10 +44,11 @@ class Run(NamedTuple):
 
     def plot(self, times: Sequence[object] | None = None) -> Figure:
         """A figure of the index values over `times` (sample numbers by default); needs matplotlib."""
-        return importlib.import_module("icvi_jax.report.notebook").plot_readings(self.readings, times)
+        figure: Figure = importlib.import_module("icvi_jax.report.notebook").plot_readings(self.readings, times)
+        return figure
 
     def _repr_html_(self) -> str:
-        return importlib.import_module("icvi_jax.report.notebook").html_of(self.readings)
+        return str(importlib.import_module("icvi_jax.report.notebook").html_of(self.readings))
 
 
 def run(
@@ -88,7 +90,8 @@ def run(
     if not given.host or inputs.traced(pipe, state, elapsed):
         return Run(*elsewhere(pipe, given, state, given.x, elapsed, keep))
     engine = Engine(pipe, started(pipe, given, state, 1), keep)
-    readings = engine.advance(given.x[None], elapsed)
+    gaps = None if elapsed is None else np.asarray(elapsed)
+    readings = engine.advance(np.asarray(given.x)[None], gaps)
     one = jax.tree.map(lambda a: a[..., 0], engine.state), jax.tree.map(lambda a: a[0], readings)
     return Run(*inputs.returned(one, given.library))
 
@@ -97,8 +100,8 @@ def started(pipe: Pipeline, given: inputs.Given, state: PipelineState | None, st
     """A state (…, N) of NumPy arrays to go on from."""
     if state is None:
         return fresh(pipe, given.x.shape[-1], streams, given.dtype)
-    state = inputs.on_host(state)
-    return state if state.anchor.high.ndim == 2 else jax.tree.map(lambda a: a[..., None], state)
+    found: PipelineState = inputs.on_host(state)
+    return found if found.anchor.high.ndim == 2 else jax.tree.map(lambda a: a[..., None], found)
 
 
 def elsewhere(
@@ -114,5 +117,6 @@ def elsewhere(
     elif given.library != "torch":
         state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    made = scan(Walk(keep), pipe, state, X, gaps)
-    return inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
+    made: State = scan(Walk(keep), pipe, state, X, gaps)
+    final, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
+    return final, readings

@@ -38,7 +38,7 @@ class Ticks:
     ) -> None:
         code = native.code
         form = code.tree(range(len(code.layout.outputs)))
-        numbers, shown = code.numbers(model), np.float64 if taken == np.float64 else code.layout.dtype
+        numbers, shown = code.numbers(model), np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
         back = None
         if form.centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
             back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
@@ -48,7 +48,8 @@ class Ticks:
             ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
             return _Set(raw, form.centers, back, shown, ticker)
 
-        self._new, self._sets, self._assemble = new, [], _assembler(form)
+        self._new, self._assemble = new, _assembler(form)
+        self._sets: list[_Set] = []
         self._spare: _Set | None = None
 
     def __call__(self, x: np.ndarray) -> Reading:
@@ -69,7 +70,7 @@ class _Set:
     """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any."""
 
     def __init__(
-        self, raw: list[np.ndarray], centers: int | None, back: np.ndarray | None, shown: object, ticker: Ticker
+        self, raw: list[np.ndarray], centers: int | None, back: np.ndarray | None, shown: np.dtype, ticker: Ticker
     ) -> None:
         self._x, self._call, self._held = ticker.x, ticker.tick, (ticker, raw)
         self.arrays, self._about, self._back = list(raw), None, back
@@ -84,7 +85,7 @@ class _Set:
         """Take in x (N, p)."""
         self._x[...] = x
         self._call()
-        if self._about is not None:
+        if self._about is not None and self._back is not None:
             np.add(self._about, self._back, out=self._centers, casting="same_kind")
 
 
@@ -98,4 +99,5 @@ def _assembler(form: Reading) -> Callable[[list[np.ndarray]], Reading]:
             return "{" + ", ".join(f"{name!r}: {text(item)}" for name, item in part.items()) + "}"
         return "None" if part is None else f"a[{part}]"
 
-    return eval(f"lambda a: {text(form)}", {"Reading": Reading, "Alarm": Alarm})
+    made: Callable[[list[np.ndarray]], Reading] = eval(f"lambda a: {text(form)}", {"Reading": Reading, "Alarm": Alarm})
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import jax
@@ -11,6 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from icvi_jax.drive.graph import Array, Graph, Unsupported
 from icvi_jax.drive.rules import LANES, RULES, Tree
+from icvi_jax.types import State
 
 CALLS = frozenset(
     "jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr checkpoint remat2".split()
@@ -45,8 +47,8 @@ class Unrolled(NamedTuple):
     sample: list[Part]
     after: list[Part]
     outputs: list[Part]
-    state_tree: jax.tree_util.PyTreeDef
-    output_tree: jax.tree_util.PyTreeDef
+    state_tree: State  # how JAX says it
+    output_tree: State
 
 
 def unroll(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype,
@@ -63,15 +65,17 @@ def unroll(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, fea
     def wide(a: Leaf) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*a.shape, LANES), a.dtype)
 
+    leaves: list[State]
+    state_tree: State
     leaves, state_tree = jax.tree.flatten(state)
     sample = [jax.ShapeDtypeStruct((features, LANES), dtype)]
     sample += [jax.ShapeDtypeStruct((LANES,), dtype)] if elapsed else []
     closed, shapes = jax.make_jaxpr(step, return_shape=True)(model, jax.tree.map(wide, state), *sample)
-    if jax.tree.structure(shapes[0]) != state_tree:
+    if state_tree != jax.tree.structure(shapes[0]):
         raise TypeError("the step returns a state of another structure than it takes")
     graph = Graph()
-    numbers = [graph.input("number", np.shape(a), np.dtype(v.aval.dtype), False)
-               for a, v in zip(jax.tree.leaves(model), closed.jaxpr.invars)]  # fmt: skip
+    numbers = [graph.input("number", np.shape(a), np.dtype(v.dtype), False)
+               for a, v in zip(jax.tree.leaves(model), closed.in_avals)]  # fmt: skip
     before = [graph.input("state", a.shape, np.dtype(a.dtype), True) for a in leaves]
     sampled = [graph.input("sample", a.shape[:-1], np.dtype(a.dtype), True) for a in sample]
     out = evaluate(graph, closed.jaxpr, closed.consts, [*numbers, *before, *sampled])
@@ -79,26 +83,28 @@ def unroll(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, fea
         if (old.items.shape, old.dtype) != (new.items.shape, new.dtype):
             change = f"{old.dtype}{old.items.shape} of its state into {new.dtype}{new.items.shape}"
             raise TypeError(f"the step turns {change}")
-    return Unrolled(graph, *(_parts(group) for group in (numbers, before, sampled, out[: len(before)],
-                    out[len(before) :])), state_tree, jax.tree.structure(shapes[1]))  # fmt: skip
+    after, outputs = _parts(out[: len(before)]), _parts(out[len(before) :])
+    inputs = _parts(numbers), _parts(before), _parts(sampled)
+    return Unrolled(graph, *inputs, after, outputs, state_tree, jax.tree.structure(shapes[1]))
 
 
 def _parts(arrays: list[Array]) -> list[Part]:
     return [Part(a.items.shape, a.dtype, a.items.reshape(-1)) for a in arrays]
 
 
-def evaluate(graph: Graph, jaxpr: Jaxpr, consts: list, args: list[Array]) -> list[Array]:
+def evaluate(graph: Graph, jaxpr: Jaxpr, consts: list[State], args: list[Array]) -> list[Array]:
     """The results of `jaxpr` for these arguments, its operations put into the graph."""
     values: dict[object, Array] = dict(zip(jaxpr.constvars, (known(graph, c) for c in consts)))
     values |= zip(jaxpr.invars, args)
 
-    def read(var: object) -> Array:
-        return known(graph, np.asarray(var.val, var.aval.dtype)) if isinstance(var, Literal) else values[var]
+    def read(var: State) -> Array:
+        kind: State = var.aval
+        return known(graph, np.asarray(var.val, kind.dtype)) if isinstance(var, Literal) else values[var]
 
     for eqn in jaxpr.eqns:
         name, ins = eqn.primitive.name, [read(var) for var in eqn.invars]
         if name in CALLS:
-            outs = evaluate(graph, *callee(eqn.params.get("call_jaxpr", eqn.params.get("jaxpr"))), ins)
+            outs = evaluate(graph, *callee(eqn.params["call_jaxpr" if "call_jaxpr" in eqn.params else "jaxpr"]), ins)
         elif name in CONTROL:
             outs = CONTROL[name](graph, eqn, ins)
         elif name in RULES:
@@ -119,7 +125,7 @@ def known(graph: Graph, value: object) -> Array:
     return graph.constant(value[..., 0], lanes=True)
 
 
-def callee(inner: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, list]:
+def callee(inner: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, list[State]]:
     """A jaxpr and its constants."""
     return (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
 
@@ -130,7 +136,7 @@ def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     rows: list[list[Array]] = [[] for _ in eqn.outvars[carried:]]
     turns = range(length)
     for t in reversed(turns) if eqn.params["reverse"] else turns:
-        now = [x.moved(lambda a, t=t: a[t]) for x in xs]
+        now = [x.moved(itemgetter(t)) for x in xs]
         out = evaluate(graph, *callee(eqn.params["jaxpr"]), [*consts, *carry, *now])
         carry = out[:carried]
         for row, a in zip(rows, out[carried:]):

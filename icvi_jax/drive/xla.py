@@ -17,12 +17,12 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from icvi_jax.drive.origin import about
-from icvi_jax.types import Array
+from icvi_jax.types import Array, State
 
 BUDGET = 64 * 2**20
 """Bytes of samples and readings that one call of the scan may take; a longer recording goes in pieces of time."""
 
-Step = Callable[..., tuple[object, object]]
+Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
 
 Done = Callable[[int], None]
@@ -77,7 +77,8 @@ class Program:
             longest = max(1, int(BUDGET / (size + room * p * self.dtype.itemsize)))
 
             def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
-                return _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
+                words, made = _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
+                return words, made
 
             even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
             return in_pieces(launch, words, shapes, X, origin, elapsed, phase, every, done, self.dtype, even)
@@ -124,20 +125,22 @@ def in_pieces(
     return words, out
 
 
-def precise(dtype: np.dtype) -> AbstractContextManager:
+def precise(dtype: np.dtype) -> AbstractContextManager[object]:
     """Double precision is switched on while a state of it is at work."""
     return jax.enable_x64(True) if dtype == np.float64 else nullcontext()
 
 
 @partial(jax.jit, static_argnames=("step", "every"), donate_argnums=2)
-def _scan(step: Step, model: object, state: object, Z: Array, elapsed: Array | None, phase: Array, every: int):
+def _scan(
+    step: Step, model: State, state: State, Z: jax.Array, elapsed: jax.Array | None, phase: jax.Array, every: int
+) -> tuple[State, State]:
     """Scan Z (N, T, p); the first sample is number `phase` of its group of `every`, whose last output is kept."""
     Z = jnp.permute_dims(Z, (1, 2, 0))
     gaps = None if elapsed is None else elapsed.T
     rows = 1 + (Z.shape[0] + every - 2) // every
     shapes = jax.eval_shape(step, model, state, Z[0], None if gaps is None else gaps[0])[1]
 
-    def body(carry, inputs):
+    def body(carry: State, inputs: State) -> tuple[State, None]:
         at, state, kept = carry
         state, made = step(model, state, *inputs)
         put = partial(lax.dynamic_update_slice_in_dim, start_index=at // every, axis=0)  # until the group is complete
@@ -150,7 +153,7 @@ def _scan(step: Step, model: object, state: object, Z: Array, elapsed: Array | N
 
 @partial(jax.jit, static_argnames=("step", "every"))
 def scan_traced(
-    step: Step, model: object, state: object, X: Array, elapsed: Array | None, every: int = 1, phase: Array | int = 0
+    step: Step, model: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: jax.Array | int = 0
 ) -> tuple[object, object]:
     """Scan X (T, p, *streams) as it is, inside somebody's program or on the device where it lies.
 

@@ -74,7 +74,7 @@ class Native:
 
     def address(self, name: str) -> int:
         """Where a function is."""
-        return self._engine.get_function_address(name)
+        return int(self._engine.get_function_address(name))
 
 
 def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
@@ -87,7 +87,7 @@ def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
     options.loop_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return bytes(machine.emit_object(module))
 
 
 def _key(text: str, passes: int) -> str:

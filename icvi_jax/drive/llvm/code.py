@@ -68,10 +68,10 @@ class Code:
         """An instruction without a value."""
         self.lines.append("  " + text)
 
-    def splat(self, value: float | int | bool, dtype: np.dtype | str) -> str:
+    def splat(self, value: float | int | bool | np.generic, dtype: np.dtype | str) -> str:
         """A constant in all lanes."""
         name = dtype if isinstance(dtype, str) else element(dtype)
-        number = literal(value if isinstance(value, (int, float)) else value.item(), name)
+        number = literal(value.item() if isinstance(value, np.generic) else value, name)
         return number if self.width == 1 else f"<{', '.join([f'{name} {number}'] * self.width)}>"
 
     def insert(self, kind: str, vector: str, value: str, lane: int) -> str:

@@ -20,8 +20,15 @@ MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split())
 """Functions of `icvi_jax.drive.llvm.maths`."""
 
 
-def operation(code: Code, name: str, dtype: np.dtype, ins: list[str], kinds: list[np.dtype], attribute: Attribute,
-              numbers: tuple[bool, ...] = ()) -> str:  # fmt: skip
+def operation(
+    code: Code,
+    name: str,
+    dtype: np.dtype,
+    ins: list[str],
+    kinds: list[np.dtype],
+    attribute: Attribute | np.generic,
+    numbers: tuple[bool, ...] = (),
+) -> str:
     """Emit one operation and return the name of its value.
 
     Parameters

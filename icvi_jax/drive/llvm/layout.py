@@ -69,6 +69,13 @@ class Layout:
         """Bytes of all slots, and of as many more as the state has words."""
         return 0 if self.plan is None else (self.plan.slots + self.words) * self.slot
 
+    @property
+    def how(self) -> Plan:
+        """The plan of a step that is run as loops."""
+        if self.plan is None:
+            raise TypeError("this step is written out: it has no plan")
+        return self.plan
+
     def bytes(self, leaf: Leaf) -> int:
         """Bytes of an element of an output."""
         return leaf.dtype.itemsize

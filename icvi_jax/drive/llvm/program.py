@@ -132,7 +132,7 @@ class Program:
         """New arrays (N, readings, …) for the leaves of the outputs."""
         return [np.empty((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs]
 
-    def tree(self, outputs: Sequence[np.ndarray]) -> Tree:
+    def tree(self, outputs: Sequence[np.ndarray] | Sequence[int]) -> Tree:
         """The outputs' leaves as the pytree that the step returns."""
         return jax.tree.unflatten(self.layout.unrolled.output_tree, list(outputs))
 

@@ -33,14 +33,14 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             if lane.uniform != uniform or lane.name == "input":
                 continue
             if lane.name == "constant":
-                names[i] = code.splat(lane.attribute, lane.dtype)
+                names[i] = code.splat(lane.value, lane.dtype)
                 continue
             known = tuple(flat.lanes[a].name == "constant" and flat.lanes[a].attribute == flat.lanes[a].attribute
                           for a in lane.args)  # fmt: skip
             ins, types = [names[a] for a in lane.args], [flat.lanes[a].dtype for a in lane.args]
             names[i] = operation(code, lane.name, lane.dtype, ins, types, lane.attribute, known)
 
-    inputs = {lane.attribute[0]: i for i, lane in enumerate(flat.lanes) if lane.name == "input"}
+    inputs = {lane.element: i for i, lane in enumerate(flat.lanes) if lane.name == "input"}
     for element, i in inputs.items():
         if flat.lanes[i].uniform:
             names[i] = layout.load_number(code, "%numbers", element - number, flat.lanes[i].dtype)
@@ -102,7 +102,7 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     code.do("%more = icmp slt i64 %t.next, %steps")
     code.do("br i1 %more, label %step, label %leave")
     code.label("leave")
-    for place, value, kind in zip(places, after, kinds):
-        store_word(code, value, place, kind, size)
+    for address, result, dtype in zip(places, after, kinds):
+        store_word(code, result, address, dtype, size)
     code.do("ret void")
     return code.function(HEAD), code.declared

@@ -27,7 +27,7 @@ def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
     if W == 1:
         return rows
     if W == 2:
-        return [shuffle(code, kind, *rows, mask) for mask in ((0, 2), (1, 3))]
+        return [shuffle(code, kind, rows[0], rows[1], mask) for mask in ((0, 2), (1, 3))]
     blocks = range(0, W, 4)
     low = [i for b in blocks for i in (b, W + b, b + 1, W + b + 1)]
     high = [i for b in blocks for i in (b + 2, W + b + 2, b + 3, W + b + 3)]
@@ -100,8 +100,8 @@ def write_unpack(width: int, kind: str, size: int) -> str:
         base = code.offset("%from", code.mul(c, width * size))
         rows = [code.load(vector, code.offset(base, width * size * j), size) for j in range(width)]
         to = code.offset("%to", c, kind)
-        for r, value in enumerate(transposed(code, vector, rows)):
-            code.store(vector, value, code.offset(to, code.mul("%row_bytes", r)), size)
+        for number, value in enumerate(transposed(code, vector, rows)):
+            code.store(vector, value, code.offset(to, code.mul("%row_bytes", number)), size)
     with code.loop(quick, "%columns") as c, code.loop(0, "%valid") as r:
         value = code.load(kind, code.offset("%from", code.add(code.mul(c, width), r), kind), size)
         code.store(kind, value, code.offset(code.offset("%to", code.mul(r, "%row_bytes")), c, kind), size)

@@ -22,7 +22,7 @@ class Writer:
     """Writes the function."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self.plan, self.code = layout, layout.plan, Code(layout.width)
+        self.layout, self.plan, self.code = layout, layout.how, Code(layout.width)
         self.size = layout.slot // layout.width
         self.tables: list[str] = []
         graph = layout.unrolled.graph
@@ -153,8 +153,8 @@ class Writer:
         first = term("0")
         total = self.apply("mul", operation, first, kinds) if name == "dot" else first[0]
         if r <= SHORT:
-            for i in range(1, r):
-                total = more(total, str(i))
+            for n in range(1, r):
+                total = more(total, str(n))
             return total
         code, kind = self.code, self.code.type(operation.dtype)
         head, end = code.name("fold"), code.name("folded")
@@ -178,14 +178,14 @@ class Writer:
             self.store(dtype, value, self.code.offset("%memory", self.code.mul(self.code.add(i, to), self.layout.slot)))
 
 
-def neutral(name: str, dtype: np.dtype) -> np.generic:
+def neutral(name: str, dtype: np.dtype) -> float | int | bool:
     """What a reduction starts from without a trace in its result."""
     if dtype == BOOL:
-        return np.bool_(name in ("and", "min", "mul"))
+        return name in ("and", "min", "mul")
     if name in ("max", "min"):
-        high = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
-        low = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-        return dtype.type(low if name == "max" else high)
+        if dtype.kind == "f":
+            return -np.inf if name == "max" else np.inf
+        return int(np.iinfo(dtype).min if name == "max" else np.iinfo(dtype).max)
     if name == "add":
-        return dtype.type(-0.0 if dtype.kind == "f" else 0)
-    return dtype.type({"mul": 1, "and": -1, "or": 0, "xor": 0}[name])
+        return -0.0 if dtype.kind == "f" else 0
+    return {"mul": 1, "and": -1, "or": 0, "xor": 0}[name]

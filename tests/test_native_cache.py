@@ -1,0 +1,64 @@
+"""Native code that is kept between processes: found again, made again where damaged, and never too much of it."""
+
+import os
+import platform
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+
+from icvi_jax.cli import programs  # noqa: E402
+from icvi_jax.drive.llvm import cache  # noqa: E402
+from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+
+
+def built(folder, factor=3, lanes=None):
+    """Compile z · factor with this cache; the entries there are then."""
+    program = compile_step(
+        lambda model, state, z: (state, z * factor), (), np.float32(0), 1, np.dtype("f4"), lanes=lanes, cache=folder
+    )
+    out = program.run(program.words(np.zeros(2, np.float32)), program.numbers(()), np.ones((2, 3, 1), np.float32))
+    np.testing.assert_array_equal(out[0], np.full((2, 3, 1), factor, np.float32))
+    return {file: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_code_is_cached_and_a_damaged_entry_is_made_again(tmp_path):
+    (entry, code), *others = built(tmp_path).items()
+    assert not others
+    assert built(tmp_path) == {entry: code}
+    for damaged in (code[:-100] + bytes(100), code[:10], b""):
+        entry.write_bytes(damaged)
+        assert built(tmp_path) == {entry: code}
+
+
+def test_what_the_code_depends_on_is_in_its_key(tmp_path):
+    assert len(built(tmp_path)) < len(built(tmp_path, factor=4)) < len(built(tmp_path, lanes=1))
+
+
+def test_the_oldest_entries_make_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "MOST", 2)
+    first = tmp_path / "a.o"
+    for age, name in enumerate("abc"):
+        cache.store(tmp_path / f"{name}.o", name.encode())
+        os.utime(tmp_path / f"{name}.o", (age, age))
+    assert not first.exists()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["b.o", "c.o"]
+
+
+def test_a_folder_that_cannot_be_written_is_no_problem(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    cache.store(blocked / "a.o", b"code")
+    assert cache.stored(blocked / "a.o") is None
+
+
+def test_the_command_keeps_native_code_unless_told_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ICVI_CACHE", "")
+    monkeypatch.setattr(programs.jax.config, "update", lambda *_: None)  # JAX's own cache is none of this test
+    programs.remember_programs()
+    assert cache.folder() is None
+    monkeypatch.delenv("ICVI_CACHE")
+    programs.remember_programs()
+    assert cache.folder() == tmp_path / "icvi-jax" / platform.node() / "native"
