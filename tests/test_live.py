@@ -87,6 +87,16 @@ def test_a_lone_stream():
         np.testing.assert_allclose(a[0], b, rtol=3e-5, atol=1e-6)
 
 
+def test_a_fleet_may_begin_and_end_empty():
+    panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    live = icvi.Live(icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=panel), 1, 0)
+    assert live.state.anchor.high.shape == (1, 0)
+    live.add(["a", "b"])
+    assert live.tick(np.zeros((2, 1))).seen.all()
+    live.retire(["a", "b"])
+    assert live.state.anchor.high.shape == (1, 0)
+
+
 def test_streams_come_and_go_without_touching_the_others():
     X = samples(streams=8)
     live = icvi.Live(pipeline(), P, ["a", "b", "c", "d", "e"])  # room for eight

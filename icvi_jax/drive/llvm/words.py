@@ -57,7 +57,8 @@ def packed(arrays: Sequence[np.ndarray], leaves: Sequence[Leaf], width: int) -> 
 
 def unpacked(words: np.ndarray, leaves: Sequence[Leaf], streams: int) -> list[np.ndarray]:
     """Words as new arrays (lead…, N)."""
-    rows = _turned(words).reshape(words.shape[1], words.shape[0] * words.shape[2])[:, :streams]
+    groups, n, width = words.shape
+    rows = _turned(words).reshape(n, groups * width)[:, :streams]
     arrays, at = [], 0
     for leaf in leaves:
         part = rows[at : at + leaf.n]
