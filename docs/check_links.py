@@ -1,0 +1,41 @@
+"""Every link inside the built site leads somewhere: `python docs/check_links.py docs/_build/html`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+@lru_cache(maxsize=None)
+def anchors(page: Path) -> frozenset[str]:
+    """The places in a page that a link may name."""
+    return frozenset(re.findall(r'\bid="([^"]+)"', page.read_text(errors="ignore")))
+
+
+def broken(page: Path, link: str) -> bool:
+    """Whether a link of a page leads nowhere; links to other sites are not followed."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return False
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not target.exists():
+        return True
+    return bool(parts.fragment) and target.suffix == ".html" and unquote(parts.fragment) not in anchors(target)
+
+
+def main() -> int:
+    """Tell each broken link; 1 where there is one."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/_build/html")
+    links = [(page, link) for page in root.rglob("*.html") for link in re.findall(r'href="([^"]+)"', page.read_text())]
+    found = [(page, link) for page, link in links if broken(page, link)]
+    for page, link in found:
+        print(f"{page.relative_to(root)}: {link} leads nowhere")
+    print(f"{len(links)} links, {len(found)} broken")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
