@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
-@lru_cache(maxsize=None)
+@cache
 def anchors(page: Path) -> frozenset[str]:
     """The places in a page that a link may name."""
     return frozenset(re.findall(r'\bid="([^"]+)"', page.read_text(errors="ignore")))

@@ -18,7 +18,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",
-    "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
 HELPERS = ("plots", "recordings", "study", "claims", "claim_tools", "claims_recorded")
