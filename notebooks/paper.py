@@ -188,7 +188,9 @@ for (top, bottom), made in zip(axes.reshape(2, 2), (recordings.weather(), record
     head = made.x[: max(20, len(made.x) // 10)]
     top.plot((made.x - np.nanmean(head, 0)) / np.nanstd(head, 0), lw=0.6)
     top.set(title=made.source, ylabel="scaled\nsamples", xlim=(0, len(made.x)))
-    for (clusterer, (values, spikes)), color in zip(claims_recorded.watched(made.x, made.k).items(), (plots.ORANGE, plots.BLUE)):
+    for (clusterer, (values, spikes)), color in zip(
+        claims_recorded.watched(made.x, made.k).items(), (plots.ORANGE, plots.BLUE)
+    ):
         plots.series(
             bottom, values["xb"], (), None, {"oec": "OEC", "kmeans": f"k-means, k = {made.k}"}[clusterer], color
         )
