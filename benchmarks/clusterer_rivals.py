@@ -7,7 +7,7 @@ from river import cluster
 def rivals(modes, period):
     """By name: how to make it, for a stream with so many modes; and a partition that uses no data."""
     return {
-        "river KMeans, true k": lambda: cluster.KMeans(n_clusters=modes, halflife=0.5, sigma=1, seed=0),
+        "river KMeans, true k": lambda: cluster.KMeans(n_clusters=modes, halflife=0.1, sigma=1, seed=0),
         "river DBSTREAM": lambda: cluster.DBSTREAM(),
         "river DenStream": lambda: cluster.DenStream(decaying_factor=0.01, beta=0.5, mu=2.5, epsilon=0.5),
         "river CluStream": lambda: cluster.CluStream(n_macro_clusters=modes, max_micro_clusters=50, seed=0),
