@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.xla import Done, Step, in_pieces
-from icvi_jax.types import Array
 
 if TYPE_CHECKING:
     from icvi_jax.drive.pallas import Kernel, Words

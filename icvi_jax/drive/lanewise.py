@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from icvi_jax.drive.flat import Lane
 from icvi_jax.drive.graph import Unsupported
-from icvi_jax.types import Array
 
 BOOL = np.dtype(bool)
 

@@ -13,10 +13,8 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.experimental import pallas as pl
-
-from icvi_jax.types import Array
 
 Made = Sequence[tuple[tuple[int, ...], np.dtype]]
 Body = Callable[..., None]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.experimental import pallas as pl
 
 from icvi_jax.drive.flat import Lane, check, flatten
@@ -27,7 +27,6 @@ from icvi_jax.drive.lanewise import MISSING, apply, converted
 from icvi_jax.drive.launch import BLOCK, LAUNCH, At, tiled
 from icvi_jax.drive.rules import Tree
 from icvi_jax.drive.unroll import unroll
-from icvi_jax.types import Array
 
 BOOL = np.dtype(bool)
 LARGEST = 300_000

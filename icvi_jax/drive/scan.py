@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
@@ -17,7 +17,7 @@ from icvi_jax.drive.accelerated import kernel_for
 from icvi_jax.drive.platforms import kernels
 from icvi_jax.drive.xla import Step, scan_traced
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Array, Reading
+from icvi_jax.types import Reading
 
 if TYPE_CHECKING:
     from icvi_jax.drive.pallas import Kernel
