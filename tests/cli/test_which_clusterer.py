@@ -12,7 +12,7 @@ from icvi_jax.cli import main
 from icvi_jax.cli.clusterers import clusterer_of, described
 from icvi_jax.cli.compare import candidates_of
 from icvi_jax.cli.model import pipeline_of
-from icvi_jax.cli.options import Model
+from icvi_jax.cli.options import Alarms, Model
 
 ENTRIES = icvi.clusterers.catalogue()
 
@@ -43,10 +43,13 @@ def test_options_reach_the_clusterer_by_name_and_type():
     assert got == want and "trigger = window" in described(got)
 
 
-def test_the_panel_of_named_clusters_judges_clusters_and_the_surprise_is_watched():
+def test_the_panel_of_named_clusters_judges_clusters_and_who_finds_k_is_watched_by_surprise():
     pipe = pipeline_of(Model(clusterer="merge-split", index=("all",)))
     assert pipe.panel.of == "clusters" and "conn" in [index.name for index in pipe.panel.indices]
-    assert "surprise" in pipe.monitors and "surprise" not in pipeline_of(Model()).monitors
+    assert "surprise" not in pipe.monitors, "the change monitor hears the columns themselves"
+    alone = Alarms(monitor=("distress",))
+    watched = [pipeline_of(Model(clusterer=name), alarms=alone).monitors for name in ("merge-split", "sk-means")]
+    assert "surprise" in watched[0] and "surprise" not in watched[1]
 
 
 def test_what_a_run_writes_has_names_and_surprise(tmp_path, capsys):
