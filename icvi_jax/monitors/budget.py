@@ -181,7 +181,8 @@ class Budget(NamedTuple):
 def rate_of(monitor: Listener) -> float | None:
     """The false-alarm rate of a monitor, None if it has none."""
     fields = {field.name for field in dataclasses.fields(monitor)}  # type: ignore[arg-type]  # every monitor is a spec
-    return monitor.false_alarms if "false_alarms" in fields else None
+    rate: float | None = getattr(monitor, "false_alarms") if "false_alarms" in fields else None  # noqa: B009
+    return rate
 
 
 def _least(per: str, samples: float) -> str:

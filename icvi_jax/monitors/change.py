@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, cast, namespace, position, smaller, smallest
@@ -112,7 +113,7 @@ class Change(SampleMonitor):
     index: str | None = static(None)
     name: str | None = static(None)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole("Change", "lag", self.lag)
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
             raise ValueError(f"Change(indices={self.indices!r}): needs a tuple of names, such as ('xb',)")
@@ -156,7 +157,7 @@ class Change(SampleMonitor):
             armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
         )
 
-    def step(self, state: ChangeState, x: Array, there: Array, heard: dict[str, Heard]) -> tuple[ChangeState, Alarm]:
+    def step(self, state: ChangeState, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[ChangeState, Alarm]:
         xp, t, old = namespace(x), state.time, state.tail
         floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
         fades = contrast.Fades(*(cast(value, x) for value in (self.fast, self.slow, self.steady)))
@@ -165,6 +166,7 @@ class Change(SampleMonitor):
         p, tested, armed = x.shape[0], known, state.armed
         if self._q:
             more, ok = _read(heard, row, x[0, ...])
+            armed = xp.zeros_like(ok) if armed is None else armed
             armed = armed | (ok & (more < old.level[p:, ...]))
             warm = xp.astype(old.learned[p:, ...], x.dtype) >= cast(self.warm, x)
             tested = xp.concat([known, ok & warm & armed], axis=0)
@@ -181,7 +183,7 @@ class Change(SampleMonitor):
         opened = advance(state.open, counted)
         closes = counted & (xp.astype(opened, x.dtype) >= cast(self.block, x))
         new = tail.learn(tail.heard(old, y, counted & known), fires & culprit, tail.fed(old, y), closes, memory)
-        if self._q:
+        if self._q and armed is not None:
             armed = armed & ~(fires & ok & (more > new.level[p:, ...]))
         said = fires & (xp.astype(t, x.dtype) >= cast(self.silent, x))
         cause = position(culprit[:p, ...])
@@ -231,7 +233,7 @@ class Change(SampleMonitor):
         return smaller(first, second), xp.where(other, q, p), culprit
 
 
-def _read(heard: dict[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
+def _read(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
     """The logarithms of the indices, large is bad, and where they can be read: (q, *streams)."""
     for name, one in heard.items():
         if not one.positive:

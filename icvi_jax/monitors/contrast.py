@@ -133,7 +133,8 @@ def take(
     late = there & (age >= lag) & ~xp.isnan(z)
     z = xp.where(late, z, xp.zeros_like(z))
     old = [_blank(view, wakes) for view in state.views]
-    slow = Fades(*(xp.full_like(x, fade) for fade in SLOWER), fades.steady)
+    quick, calm = (xp.full_like(x, fade) for fade in SLOWER)
+    slow = Fades(quick, calm, fades.steady)
     views = [_look(old[0], x, z, there, late, fades)]
     if slower:
         views.append(_look(old[1], x, z, there, late, slow))

@@ -9,7 +9,7 @@ from icvi_jax.monitors.base import Monitor, alarm
 from icvi_jax.monitors.scale import badness
 from icvi_jax.monitors.threshold import LIMIT, Threshold, read, start, update
 from icvi_jax.spec import is_number, number, spec, static
-from icvi_jax.types import Array
+from icvi_jax.types import Alarm, Array, DType, Namespace
 
 SETTLED = 10
 """Values after which a level is good enough to clip by; a level that is learned anew starts from as many."""
@@ -119,7 +119,7 @@ class Distress(Monitor):
     index: str | None = static(None)
     name: str | None = static(None)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         wanted = {
             "factor": (1, "a number above 1"), "width": (0, "a positive number"), "back": (0, "a number in (0, 1)"),
             "patience": (0, "a positive number"), "memory": (1, "a number above 1"), "warm": (0, "a positive number"),
@@ -129,21 +129,24 @@ class Distress(Monitor):
             if is_number(value):
                 most = 1 if field == "back" else float("inf")
                 number("Distress", field, value, least < value < most, words)
-        if is_number(self.false_alarms):
-            ok = 0 < self.false_alarms < LIMIT
-            number("Distress", "false_alarms", self.false_alarms, ok, f"a number above 0 and below {LIMIT:.3g}")
+        rate = self.false_alarms
+        if rate is not None and is_number(rate):
+            ok = 0 < rate < LIMIT
+            number("Distress", "false_alarms", rate, ok, f"a number above 0 and below {LIMIT:.3g}")
 
     @property
     def needs_company(self) -> bool:
         return self.false_alarms is not None
 
-    def init(self, streams, xp, dtype):
+    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> DistressState:
         zero, none, off = (xp.zeros(streams, dtype=d) for d in (dtype, xp.int32, xp.bool))
         low, high = (xp.full(streams, limit, dtype=dtype) for limit in (-xp.inf, xp.inf))
         learns = None if self.false_alarms is None else start(streams, xp, dtype)
         return DistressState(none, zero, zero, off, low, none, off, zero, low, high, none, zero, learns)
 
-    def step(self, state, value, seen, goal, positive):
+    def step(
+        self, state: DistressState, value: Array, seen: Array, goal: str, positive: bool
+    ) -> tuple[DistressState, Alarm]:
         xp = namespace(state.level)
         y, ok = badness(value, seen, goal, positive, state.level)
         width, back, memory, patience = (cast(v, y) for v in (self.width, self.back, self.memory, self.patience))
@@ -156,7 +159,7 @@ class Distress(Monitor):
         theta = xp.maximum(xp.where(was, zero + (MOVED if positive else 0.0), f), width * c)
         theta = theta if positive else xp.where(blank, zero + xp.inf, theta)  # no spread yet to measure a jump by
         unit, p, able = f, xp.full_like(y, xp.nan), ok
-        if state.threshold is not None:
+        if state.threshold is not None and self.false_alarms is not None:
             theta, p, able = read(state.threshold, y - m, cast(self.false_alarms, y), None if positive else finest)
             unit, p = theta, xp.where(ok, p, xp.full_like(p, xp.nan))
 
@@ -213,6 +216,6 @@ class Distress(Monitor):
         )
         return new, alarm(code, score, standing)._replace(p=p)
 
-    def _warm(self, n, y):
+    def _warm(self, n: Array, y: Array) -> Array:
         """Whether enough values were heard."""
         return namespace(y).astype(n, y.dtype) >= cast(self.warm, y)

@@ -8,7 +8,7 @@ from icvi_jax.kernels.arrays import advance, cast, namespace
 from icvi_jax.monitors.base import Monitor, alarm
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import is_number, number, spec, static
-from icvi_jax.types import Array
+from icvi_jax.types import Alarm, Array, DType, Namespace
 
 
 class PageHinkleyState(NamedTuple):
@@ -63,18 +63,20 @@ class PageHinkley(Monitor):
     index: str | None = static(None)
     name: str | None = static(None)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field, least in (("threshold", "positive"), ("delta", "non-negative"), ("warm", "positive")):
             value = getattr(self, field)
             if is_number(value):
                 ok = 0 < value < float("inf") or (value == 0 and least == "non-negative")
                 number("PageHinkley", field, value, ok, f"a {least} number")
 
-    def init(self, streams, xp, dtype):
+    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> PageHinkleyState:
         zero = xp.zeros(streams, dtype=dtype)
         return PageHinkleyState(xp.zeros(streams, dtype=xp.int32), zero, zero, zero)
 
-    def step(self, state, value, seen, goal, positive):
+    def step(
+        self, state: PageHinkleyState, value: Array, seen: Array, goal: str, positive: bool
+    ) -> tuple[PageHinkleyState, Alarm]:
         xp = namespace(state.mean)
         y, ok = badness(value, seen, goal, positive, state.mean)
         threshold, delta, warm = (cast(v, y) for v in (self.threshold, self.delta, self.warm))

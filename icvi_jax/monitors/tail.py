@@ -54,7 +54,9 @@ class Tail(NamedTuple):
     peak: Array
 
 
-def start(shape: tuple[int, ...], xp: Namespace, dtype: object, n: int = 0, level: float = 0.0, spread: float = 0.0):
+def start(
+    shape: tuple[int, ...], xp: Namespace, dtype: object, n: int = 0, level: float = 0.0, spread: float = 0.0
+) -> Tail:
     """A tail as if `n` maxima of that level and spread had been seen."""
     zero = xp.zeros(shape, dtype=dtype)
     none = xp.zeros(shape, dtype=xp.int32)
