@@ -173,6 +173,7 @@ def _fleet(result: Result) -> Figure:
     """The heat map of a fleet, worst nodes first, and the curves of the worst three."""
     order, name = worst_first(result), next(iter(result.values))
     rows, worst = order[:MOST_ROWS], order[:3]
+    noun = "candidates" if result.settings[0][0] == "candidates" else "nodes"
     drawn, axes = _subplots(1 + len(worst), [4.0] + [1.5] * len(worst))
     about, (x, label) = result.about[name], axis_of(result)
     shown, extent = _heat(x, np.stack([_shown(result, int(n), name) for n in rows]), about)
@@ -189,7 +190,7 @@ def _fleet(result: Result) -> Figure:
     axes[0].grid(visible=False)
     axes[0].set_facecolor("#e6e8eb")
     axes[0].set_ylabel(
-        "nodes, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8
+        f"{noun}, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8
     )
     unit = f"log₁₀ {name}" if about.positive else name
     drawn.colorbar(picture, ax=axes[0], label=f"{unit} ({DIRECTION[about.goal]})")
@@ -204,7 +205,7 @@ def _fleet(result: Result) -> Figure:
     for one in axes[:-1]:
         one.tick_params(labelbottom=False)
     axes[-1].set_xlabel(_math_safe(label), fontsize=9)
-    drawn.suptitle(_math_safe(f"{result.name}: {len(order)} nodes, {result.settings[0][1]}"), fontsize=10)
+    drawn.suptitle(_math_safe(f"{result.name}: {len(order)} {noun}, {result.settings[0][1]}"), fontsize=10)
     return drawn
 
 
