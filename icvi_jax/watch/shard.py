@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.drive.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.watch.alarms import alarms_of, score_of
@@ -82,7 +83,12 @@ class Shard:
     @classmethod
     def load(cls, folder: str | os.PathLike[str], pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard:
         """The shard as it was saved."""
-        live = Live.load(folder, pipe, keep=KEEP)
+        try:
+            live = Live.load(folder, pipe, keep=KEEP)
+        except CheckpointError as problem:
+            if "configuration" not in str(problem):
+                raise
+            raise CheckpointError(f"{problem}; go on with the options of before, or begin with a new folder") from None
         extra: Mapping[str, Any] = live.extra or {}  # of our own making: see `save`
         if extra.get("layout") != LAYOUT:
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: begin with a new folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -13,6 +14,10 @@ import urllib.request
 import pytest
 from watching import COMMAND, PATIENCE, alarms, begun, lines, noted, samples, taken, until, watched
 
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Model
+from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.store import Store
 
 
@@ -173,3 +178,14 @@ def test_metrics_are_of_the_fleet_and_its_worst_nodes():
         text = answer.read().decode()
     assert "icvi_nodes 30.0" in text and "icvi_samples_total 6000.0" in text and "icvi_old_samples_total 0.0" in text
     assert text.count("icvi_worst_score{") == 3 and 'icvi_worst_score{node="n0",rank="1"}' in text
+
+
+def test_a_folder_of_other_options_is_refused_and_left_as_it_is(tmp_path):
+    watch = watched(samples()[:60], tmp_path)
+    watch.end()
+    watch.close()
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")}
+    other = pipeline_of(Model(clusterer="oec", index=("xb",), standardize=False))
+    with pytest.raises(ValueError, match="clusterer is .*SequentialKMeans.* or begin with a new folder"):
+        Watch(other, Reader(), tmp_path, io.StringIO()).restore()
+    assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")} and before
