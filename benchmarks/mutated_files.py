@@ -134,10 +134,8 @@ def lying_npy(rng: random.Random) -> bytes:
 
 def zip_bomb(rng: random.Random) -> bytes:
     file = io.BytesIO()
-    with (
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("X.npy", "w", force_zip64=True) as member,
-    ):
+    packed = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
+    with packed as archive, archive.open("X.npy", "w", force_zip64=True) as member:
         member.write(npy(np.zeros((1, 2)))[:128].replace(b"(1, 2)", b"(20000000, 2)"))
         for _ in range(280 + rng.randrange(20)):
             member.write(bytes(1 << 20))

@@ -1,5 +1,5 @@
 """What a person sees: the plot, the page, the sentences."""
 
-from .result import About, Result, distress_score, worst_first
+from icvi_jax.report.result import About, Result, distress_score, worst_first
 
 __all__ = ["About", "Result", "distress_score", "worst_first"]

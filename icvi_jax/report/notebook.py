@@ -12,10 +12,9 @@ import numpy as np
 
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.monitors.story import story
+from icvi_jax.report.plot import ALARMS, DIRECTION, PALETTE
+from icvi_jax.report.result import CHANGE, CODES
 from icvi_jax.types import Alarm, Reading
-
-from .plot import ALARMS, DIRECTION, PALETTE
-from .result import CHANGE, CODES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

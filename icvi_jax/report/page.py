@@ -15,8 +15,8 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from .payload import pack
-from .result import Result
+from icvi_jax.report.payload import pack
+from icvi_jax.report.result import Result
 
 EMBED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 

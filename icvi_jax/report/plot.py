@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.report.result import CODES, About, Result, columns_of, true_changes, worst_first
 from icvi_jax.tables.table import Times, seconds_of, some_names
-
-from .result import CODES, About, Result, columns_of, true_changes, worst_first
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,7 @@ import numpy as np
 
 from icvi_jax.monitors.story import clock, story
 from icvi_jax.monitors.tail import BLOCK
-
-from .result import CHANGE, Result, columns_of, listeners
+from icvi_jax.report.result import CHANGE, Result, columns_of, listeners
 
 BEFORE, AFTER = (60, 20), 20
 """Rows whose medians stand for a column before and after an alarm: from 60 to 20 rows ahead of it, and 20 from it on.

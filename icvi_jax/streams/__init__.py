@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .base import Recording, Stream
-from .gas import read_gas
-from .s1 import s1
-from .s2 import s2
-from .s3 import s3
-from .sensorscope import read_sensorscope
+from icvi_jax.streams.base import Recording, Stream
+from icvi_jax.streams.gas import read_gas
+from icvi_jax.streams.s1 import s1
+from icvi_jax.streams.s2 import s2
+from icvi_jax.streams.s3 import s3
+from icvi_jax.streams.sensorscope import read_sensorscope
 
 __all__ = ["Entry", "Recording", "Stream", "catalogue", "read_gas", "read_sensorscope", "s1", "s2", "s3"]
 

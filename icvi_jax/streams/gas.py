@@ -8,7 +8,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Recording, check_count, read_table
+from icvi_jax.streams.base import Recording, check_count, read_table
 
 # The sixteen channels in file order: the same eight twice.
 TYPES = ("tgs2602", "tgs2602", "tgs2600", "tgs2600", "tgs2610", "tgs2610", "tgs2620", "tgs2620") * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Stream, check_count
+from icvi_jax.streams.base import Stream, check_count
 
 # Coefficients of (x_{n-1}, x_{n-2}, y_{n-1}, y_{n-2}) in the two modes.
 MODES = np.array([[1.018, 0.0, 1.801, -0.8187], [1.0, 0.5, 1.5, -0.7]])

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Stream, check_choice, check_count
+from icvi_jax.streams.base import Stream, check_choice, check_count
 
 STEPS = 10
 MEANS = np.array([[95.0, 75.0], [5.0, 5.0]])

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Stream, check_choice, check_count
+from icvi_jax.streams.base import Stream, check_choice, check_count
 
 BLOCKS = 10
 RADIUS = 10.0

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Recording, check_choice, check_count, read_table
+from icvi_jax.streams.base import Recording, check_choice, check_count, read_table
 
 TIME = ("station", "year", "month", "day", "hour", "minute", "second", "epoch")
 MEASURED = (

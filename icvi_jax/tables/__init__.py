@@ -1,11 +1,11 @@
 """Readers and writers of people's files: delimited text, Parquet, NPY, NPZ, and tables in memory."""
 
-from .fleet import read_fleet
-from .frames import from_frame, is_frame
-from .read import read
-from .table import Fleet, Table, TableError
-from .windows import resample
-from .write import as_text, whole, write_table
+from icvi_jax.tables.fleet import read_fleet
+from icvi_jax.tables.frames import from_frame, is_frame
+from icvi_jax.tables.read import read
+from icvi_jax.tables.table import Fleet, Table, TableError
+from icvi_jax.tables.windows import resample
+from icvi_jax.tables.write import as_text, whole, write_table
 
 __all__ = [
     "Fleet",

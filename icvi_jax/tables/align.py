@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import TableError, Times, seconds_of
-from .windows import means, seconds, slots
+from icvi_jax.tables.table import TableError, Times, seconds_of
+from icvi_jax.tables.windows import means, seconds, slots
 
 MOST_CELLS = 400_000_000
 TOGETHER = 1.5  # clocks tick together if all times are at most this many times as many as the longest node's rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import TableError
+from icvi_jax.tables.table import TableError
 
 SAMPLES = ("X", "x", "data", "samples", "values", "readings")
 TIMES = ("times", "time", "time_utc", "timestamp", "timestamps", "t")

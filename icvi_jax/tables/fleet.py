@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from . import arrays
-from .align import Readings, align
-from .forms import Column
-from .pick import Picked, from_epoch, numbers, pick, sift, table, times
-from .read import located, open_sheet
-from .sheet import Sheet
-from .sniff import kind
-from .table import Fleet, Table, TableError, check_samples
-from .wide import SINGLE, split_names
+from icvi_jax.tables import arrays
+from icvi_jax.tables.align import Readings, align
+from icvi_jax.tables.forms import Column
+from icvi_jax.tables.pick import Picked, from_epoch, numbers, pick, sift, table, times
+from icvi_jax.tables.read import located, open_sheet
+from icvi_jax.tables.sheet import Sheet
+from icvi_jax.tables.sniff import kind
+from icvi_jax.tables.table import Fleet, Table, TableError, check_samples
+from icvi_jax.tables.wide import SINGLE, split_names
 
 NODE_NAMES = (
     "node",

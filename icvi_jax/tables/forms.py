@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .sniff import MISSING
-from .table import some_names
-from .text import counts
+from icvi_jax.tables.sniff import MISSING
+from icvi_jax.tables.table import some_names
+from icvi_jax.tables.text import counts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

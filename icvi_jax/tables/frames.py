@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .pick import from_epoch, sift
-from .rules import is_time_name, may_be_time
-from .table import Table, TableError, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.pick import from_epoch, sift
+from icvi_jax.tables.rules import is_time_name, may_be_time
+from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 
 if TYPE_CHECKING:
     from narwhals import Series

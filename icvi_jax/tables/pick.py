@@ -8,11 +8,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .calendar import joined_time
-from .forms import Column, told
-from .rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
-from .sheet import Sheet
-from .table import LARGEST, Table, TableError, Times, check_samples, marks_stretches, number_labels, seconds_of
+from icvi_jax.tables.calendar import joined_time
+from icvi_jax.tables.forms import Column, told
+from icvi_jax.tables.rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
+from icvi_jax.tables.sheet import Sheet
+from icvi_jax.tables.table import (
+    LARGEST,
+    Table,
+    TableError,
+    Times,
+    check_samples,
+    marks_stretches,
+    number_labels,
+    seconds_of,
+)
 
 LABEL = "label"
 EPOCHS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}

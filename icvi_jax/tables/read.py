@@ -10,10 +10,10 @@ from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from . import arrays, sheet
-from .pick import from_epoch, sift, table
-from .sniff import kind
-from .table import Table, TableError, check_samples, marks_stretches, number_labels
+from icvi_jax.tables import arrays, sheet
+from icvi_jax.tables.pick import from_epoch, sift, table
+from icvi_jax.tables.sniff import kind
+from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 
 
 def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:

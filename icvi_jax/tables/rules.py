@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import some_names
+from icvi_jax.tables.table import some_names
 
 LABELS = frozenset(
     "label labels anomaly anomalies outlier outliers changepoint changepoints class classes target targets event "

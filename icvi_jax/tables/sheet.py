@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .forms import Column, column_of
-from .table import TableError, check_columns
-from .text import connect, counts, load_text, locate, unglobbed
+from icvi_jax.tables.forms import Column, column_of
+from icvi_jax.tables.table import TableError, check_columns
+from icvi_jax.tables.text import connect, counts, load_text, locate, unglobbed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

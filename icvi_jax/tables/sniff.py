@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from .table import TableError
+from icvi_jax.tables.table import TableError
 
 HEAD = 1 << 16
 BOMB_RATIO, BOMB_BYTES = 200, 1 << 28  # text and readings shrink 3 to 30 times; only made-up files shrink 200 times

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from .sniff import Layout, layout
-from .table import TableError, check_columns
+from icvi_jax.tables.sniff import Layout, layout
+from icvi_jax.tables.table import TableError, check_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import TableError
+from icvi_jax.tables.table import TableError
 
 SEPARATORS = "_.:/ "
 SINGLE = ("value",)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import Table, Times, seconds_of
+from icvi_jax.tables.table import Table, Times, seconds_of
 
 SECONDS = {
     "us": 1e-6,

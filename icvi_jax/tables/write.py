@@ -12,7 +12,7 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from .text import connect
+from icvi_jax.tables.text import connect
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
