@@ -139,6 +139,11 @@ class TestLibraries:
         slope = jax.grad(lambda X: icvi.run(PIPE, X).readings.values["xb"][-1])(X)
         assert np.isfinite(slope).all() and np.abs(slope).max() > 0
 
+    def test_a_traced_pipeline_takes_a_fleet_of_the_host(self):
+        X = samples(0.0, 1.0).astype(np.float32)
+        got = jax.jit(lambda pipe: icvi.run_fleet(pipe, X).readings.values["xb"])(PIPE)
+        np.testing.assert_allclose(got, icvi.run_fleet(PIPE, X).readings.values["xb"], rtol=1e-4)
+
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
 def test_a_time_that_cannot_be_is_named(bad):

@@ -75,7 +75,8 @@ class Accelerated:
         more = room + -room % self._mesh.size - jax.tree.leaves(state)[0].shape[-1]
         wide = jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]), state)
         words = self._kernel.words(wide, np)
-        return jax.device_put(words, NamedSharding(self._mesh, P(None, "streams")))
+        placed: Words = jax.device_put(words, NamedSharding(self._mesh, P(None, "streams")))
+        return placed
 
     def fetch(self, words: Words, streams: int) -> object:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
@@ -91,11 +92,12 @@ class Accelerated:
         most = min(self._longest(room // self._mesh.size), max(1, BUDGET * self._mesh.size // (kernel.row * room)))
         length = 1 << most.bit_length() - 1  # all lengths are powers of two: few compilations
 
-        def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
+        def launch(words: Words, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[Words, object]:
             short = (1 << (Z.shape[1] - 1).bit_length()) - Z.shape[1]
             wide = np.pad(Z, [(0, 0), (0, short), (0, 0)])
             gaps = None if gaps is None else np.pad(gaps, [(0, 0)] * (gaps.ndim - 1) + [(0, short)])
-            return self._launch(model, words, wide, gaps, np.int32(phase), np.int32(Z.shape[1]), every)
+            words, made = self._launch(model, words, wide, gaps, np.int32(phase), np.int32(Z.shape[1]), every)
+            return words, made
 
         outputs = jax.tree.unflatten(kernel.unrolled.output_tree, shapes)
         return in_pieces(launch, words, outputs, X, origin, elapsed, phase, every, done, np.dtype(np.float32), length)

@@ -57,6 +57,7 @@ class Afar:
     def advance(self, X: Array, elapsed: Array | None = None, every: int = 1, done: Done | None = None) -> Reading:
         """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
         N, T, _ = X.shape
+        readings: Reading
         if self._torch:
             xp = namespace(X)
             gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=X.dtype)
@@ -64,13 +65,13 @@ class Afar:
             self._state, made = loop(self._step, self._pipe, self._state, turned, gaps, every, self._phase)
             readings = jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
         else:
-            gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
-            gaps = gaps if gaps is None or gaps.ndim == 1 else self._filled(gaps, 0, 1)
-            Z = self._filled(X, 0, jnp.nan)
+            times = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
+            times = times if times is None or times.ndim == 1 else self._filled(times, 0, 1)
+            Z = self._filled(jnp.asarray(X), 0, jnp.nan)
             if self._mesh is not None:
                 Z = jax.device_put(Z, NamedSharding(self._mesh, P(self._axis)))
             self._state, readings = scan_fleet(
-                self._step, self._pipe, self._state, Z, gaps, every, self._phase, self._mesh, self._axis
+                self._step, self._pipe, self._state, Z, times, every, self._phase, self._mesh, self._axis
             )
             readings = jax.tree.map(lambda a: a[:N], readings) if self._more else readings
         self._phase = (self._phase + T) % every
@@ -78,7 +79,7 @@ class Afar:
             done(N * T)
         return readings
 
-    def _filled(self, a: Array, axis: int, value: float) -> Array:
+    def _filled(self, a: jax.Array, axis: int, value: float) -> jax.Array:
         """Streams filled up so that each device has as many."""
         if not self._more:
             return a
@@ -92,6 +93,6 @@ def _divided(X: Array) -> tuple[Mesh | None, object]:
     if not isinstance(X, jax.Array) or isinstance(X, jax.core.Tracer) or len(X.devices()) == 1:
         return None, None
     where = X.sharding
-    if not isinstance(where, NamedSharding) or not where.spec or where.spec[0] is None:
+    if not isinstance(where, NamedSharding) or not isinstance(where.mesh, Mesh):
         return None, None
-    return where.mesh, where.spec[0]
+    return (where.mesh, where.spec[0]) if where.spec and where.spec[0] is not None else (None, None)

@@ -45,10 +45,11 @@ def triton(
     def body(*refs: Array) -> None:
         kernel(lambda more: (pl.ds(pl.program_id(0) * block[0] + more, block[0]),), *refs)
 
-    return pl.pallas_call(
+    out: Sequence[Array] = pl.pallas_call(
         body, _types(made, given), grid=(made[-1][0][-1] // block[0],), input_output_aliases=_aliases(given, made),
         compiler_params=backend.CompilerParams(num_warps=4, num_stages=1), interpret=interpret, name="icvi_scan",
     )(*given)  # fmt: skip
+    return out
 
 
 def interpreted(
@@ -67,10 +68,11 @@ def mosaic(
     def body(*refs: Array) -> None:
         kernel(lambda more: (pl.ds(lax.axis_index("block") * block[0] + more, block[0]),), *refs)
 
-    return backend.kernel(
+    out: Sequence[Array] = backend.kernel(
         body, out_type=_types(made, given), grid=(made[-1][0][-1] // block[0],), grid_names=("block",),
         compiler_params=backend.CompilerParams(unsafe_no_auto_barriers=True), kernel_name="icvi_scan",
     )(*given)  # fmt: skip
+    return out
 
 
 def tpu(
@@ -84,13 +86,14 @@ def tpu(
         return pl.BlockSpec((*shape[:lead], *block), lambda b: (*[0] * lead, b, 0))
 
     numbers = pl.BlockSpec(memory_space=backend.SMEM)
-    return pl.pallas_call(
+    out: Sequence[Array] = pl.pallas_call(
         lambda *refs: kernel(lambda more: (slice(None), slice(None)), *refs), _types(made, given),
         grid=(math.prod(made[-1][0][-2:]) // math.prod(block),),
         in_specs=[numbers if one else spec(a.shape) for a, one in zip(given, fixed)],
         out_specs=[spec(shape) for shape, _ in made], input_output_aliases=_aliases(given, made),
         compiler_params=backend.CompilerParams(dimension_semantics=("parallel",)), name="icvi_scan",
     )(*given)  # fmt: skip
+    return out
 
 
 def tiled(a: Array, more: int, block: tuple[int, ...]) -> Array:

@@ -24,7 +24,7 @@ from jax.experimental import pallas as pl
 from icvi_jax.drive.flat import Lane, check, flatten
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.lanewise import MISSING, apply, converted
-from icvi_jax.drive.launch import BLOCK, LAUNCH, At, tiled
+from icvi_jax.drive.launch import BLOCK, LAUNCH, At, Made, tiled
 from icvi_jax.drive.rules import Tree
 from icvi_jax.drive.unroll import unroll
 
@@ -134,11 +134,12 @@ class Kernel:
         """
         N, block = X.shape[-1], BLOCK[platform]
         more = -N % math.prod(block)
-        given = [*self._numbers(model, steps, phase), X, *([elapsed] if self.timed else []), *words]
+        gaps = [elapsed] if self.timed and elapsed is not None else []
+        given = [*self._numbers(model, steps, phase), X, *gaps, *words]
         fixed = [a.ndim == 1 for a in given]
         rows = 1 + (X.shape[0] + every - 2) // every
-        shapes = [((rows, len(part.items)), _stored(part.dtype)) for part in self.unrolled.outputs]
-        shapes += [(a.shape[:-1], a.dtype) for a in words]
+        outputs = [((rows, len(part.items)), _stored(part.dtype)) for part in self.unrolled.outputs]
+        shapes: Made = [*outputs, *((a.shape[:-1], a.dtype) for a in words)]
         # a fleet that fills no whole number of blocks goes on with streams whose results nobody reads
         given = [a if one else tiled(a, more, block) for a, one in zip(given, fixed)]
         tail = (N + more,) if len(block) == 1 else ((N + more) // block[-1], block[-1])
@@ -164,10 +165,10 @@ class Kernel:
         values: dict[int, Array] = {}
         for i, lane in enumerate(self.flat.lanes):
             if lane.name == "constant":
-                values[i] = jnp.asarray(lane.attribute)
+                values[i] = jnp.asarray(lane.value)
             elif lane.uniform:
                 is_input = lane.name == "input"
-                values[i] = inputs[lane.attribute[0]] if is_input else apply(lane, [values[a] for a in lane.args])
+                values[i] = inputs[lane.element] if is_input else apply(lane, [values[a] for a in lane.args])
         floats = [jnp.float32(0), *(values[i].astype(jnp.float32) for i in self._floats)]
         wholes = [jnp.int32(n) for n in (steps, phase, 0)] + [values[i].astype(jnp.int32) for i in self._wholes]
         return jnp.stack(floats), jnp.stack(wholes)
@@ -225,7 +226,7 @@ class Kernel:
             if i not in values:
                 lane: Lane = lanes[i]
                 if lane.name == "constant":
-                    values[i] = lax.full(block, lane.attribute, lane.dtype)
+                    values[i] = lax.full(block, lane.value.item(), lane.dtype)
                 else:
                     values[i] = _truth(lax.broadcast(numbers[i], block), lane.dtype)
             return values[i]
@@ -233,7 +234,7 @@ class Kernel:
         for i, lane in enumerate(lanes):
             if not lane.uniform:
                 if lane.name == "input":
-                    values[i] = inputs[lane.attribute[0]]
+                    values[i] = inputs[lane.element]
                 else:
                     ins = [lanes[a] for a in lane.args]
                     known = [a.name == "constant" and a.attribute == a.attribute for a in ins]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -110,13 +110,13 @@ def elsewhere(
 ) -> tuple[PipelineState, Reading]:  # fmt: skip
     """Scan X (T, p) where it is: in a traced program, on another device, or with torch's gradients."""
     xp = namespace(X) if given.library == "torch" else jnp
-    scan = loop if given.library == "torch" else scan_step
+    scan: Callable[..., State] = loop if given.library == "torch" else scan_step
     X = X if given.library == "torch" else jnp.asarray(X)
     if state is None:
         state = pipe.init(X.shape[1], tuple(X.shape[2:]), xp=xp, dtype=X.dtype)
     elif given.library != "torch":
         state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    made: State = scan(Walk(keep), pipe, state, X, gaps)
+    made = scan(Walk(keep), pipe, state, X, gaps)
     final, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
     return final, readings

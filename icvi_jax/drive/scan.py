@@ -17,7 +17,7 @@ from icvi_jax.drive.accelerated import kernel_for
 from icvi_jax.drive.platforms import kernels
 from icvi_jax.drive.xla import Step, scan_traced
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Reading
+from icvi_jax.types import Reading, State
 
 if TYPE_CHECKING:
     from icvi_jax.drive.pallas import Kernel
@@ -73,19 +73,19 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     return scan_step(_step, pipe, state, X, elapsed)
 
 
-def _step(pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[object, object]:
+def _step(pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[State, State]:
     return pipe.step(state, x, elapsed)
 
 
-def scan_step(step: Step, model: object, state: object, X: Array, elapsed: Array | None) -> tuple[object, object]:
+def scan_step(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[State, State]:
     """Scan any step (model, state, x, elapsed) over X (T, p, *streams), where it lies."""
     return _scanned(How(step, kernels(_device(X)), 1), model, state, X, elapsed, 0)
 
 
 def scan_fleet(
-    step: Step, model: object, state: object, Z: Array, elapsed: Array | None, every: int, phase: int,
+    step: Step, model: State, state: State, Z: Array, elapsed: Array | None, every: int, phase: int,
     mesh: Mesh | None = None, axis: object = None,
-) -> tuple[object, object]:  # fmt: skip
+) -> tuple[State, State]:  # fmt: skip
     """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
 
     Parameters
@@ -104,14 +104,15 @@ def _device(X: Array) -> jax.Device | None:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _fleet(
-    how: How, mesh: Mesh | None, axis: object, model: object, state: object, Z: Array, elapsed: Array | None,
+    how: How, mesh: Mesh | None, axis: object, model: State, state: State, Z: Array, elapsed: Array | None,
     phase: Array,
-) -> tuple[object, object]:  # fmt: skip
-    def part(model: object, state: object, Z: Array, elapsed: Array | None, phase: Array) -> tuple[object, object]:
+) -> tuple[State, State]:  # fmt: skip
+    def part(model: State, state: State, Z: Array, elapsed: Array | None, phase: Array) -> tuple[State, State]:
         state = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state)
         gaps = None if elapsed is None else elapsed.T
-        made = _scanned(how, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, phase)
-        return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
+        state, made = _scanned(how, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, phase)
+        state, made = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (state, made))
+        return state, made
 
     ahead = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), state)
     if mesh is not None:
@@ -123,8 +124,8 @@ def _fleet(
 
 
 def _scanned(
-    how: How, model: object, state: object, X: Array, elapsed: Array | None, phase: Array | int
-) -> tuple[object, object]:
+    how: How, model: State, state: State, X: Array, elapsed: Array | None, phase: Array | int
+) -> tuple[State, State]:
     """XLA's scan, or a kernel where there is one for this step."""
     streams, found = X.shape[2:], None
     if how.kind is not None and X.dtype == jnp.float32:
@@ -132,55 +133,59 @@ def _scanned(
         found = kernel_for(how.kind, how.step, model, one, X.shape[1], elapsed is not None)
     if found is None:
         return _plain(how, model, state, X, elapsed, phase)
-    return _differentiable(how, found, model, state, X, elapsed, jnp.int32(phase))
+    state, made = _differentiable(how, found, model, state, X, elapsed, jnp.int32(phase))
+    return state, made
 
 
 def _plain(
-    how: How, model: object, state: object, X: Array, elapsed: Array | None, phase: Array | int
-) -> tuple[object, object]:
+    how: How, model: State, state: State, X: Array, elapsed: Array | None, phase: Array | int
+) -> tuple[State, State]:
     """XLA's scan, the whole fleet side by side."""
-    return scan_traced(how.step, model, state, X, elapsed, how.every, phase)
+    state, made = scan_traced(how.step, model, state, X, elapsed, how.every, phase)
+    return state, made
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _differentiable(
-    how: How, found: tuple[Kernel, str], model: object, state: object, X: Array, elapsed: Array | None, phase: Array
-) -> tuple[object, object]:
+    how: How, found: tuple[Kernel, str], model: State, state: State, X: Array, elapsed: Array | None, phase: Array
+) -> tuple[State, State]:
     streams = X.shape[2:]
     N = math.prod(streams)
     line = jax.tree.map(lambda a: a.reshape(*a.shape[: a.ndim - len(streams)], N), (state, X))
     if elapsed is not None:
         elapsed = jnp.broadcast_to(elapsed.reshape(X.shape[0], -1), (X.shape[0], N))
     made = _batchable(*found, how)(model, *line, elapsed, phase)
-    return jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *streams), made)
+    state, made = jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *streams), made)
+    return state, made
 
 
-def _forward(how: How, found: tuple[Kernel, str], *given: object) -> tuple[tuple[object, object], tuple[object, ...]]:
+def _forward(how: How, found: tuple[Kernel, str], *given: State) -> tuple[tuple[State, State], tuple[State, ...]]:
     return _differentiable(how, found, *given), given
 
 
-def _backward(how: How, found: tuple[Kernel, str], given: tuple[object, ...], slopes: object) -> tuple[object, ...]:
+def _backward(how: How, found: tuple[Kernel, str], given: tuple[State, ...], slopes: State) -> tuple[State, ...]:
     return tuple(jax.vjp(partial(_plain, how), *given)[1](slopes))
 
 
 _differentiable.defvjp(_forward, _backward)
 
 
-def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[object, object]]:
+def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[State, State]]:
     """The kernel as a function of (model, state (…, N), X (T, p, N), elapsed (T, N)), whose `vmap` is more streams."""
 
     @jax.custom_batching.custom_vmap
-    def call(*given: object) -> tuple[object, object]:
+    def call(*given: State) -> tuple[State, State]:
         launch = partial(_pieces, kernel, kind, how.every)
         if kind == "interpret":
             return launch(*given)
-        return lax.platform_dependent(*given, cpu=partial(_plain, how), default=launch)
+        state, made = lax.platform_dependent(*given, cpu=partial(_plain, how), default=launch)
+        return state, made
 
     @call.def_vmap
     def batched(
-        size: int, which: tuple[object, ...], model: object, state: object, X: Array, elapsed: Array | None,
+        size: int, which: tuple[State, ...], model: State, state: State, X: Array, elapsed: Array | None,
         phase: Array,
-    ) -> tuple[tuple[object, object], object]:  # fmt: skip
+    ) -> tuple[tuple[State, State], State]:  # fmt: skip
         numbers, *rest, counted = which
         if counted or any(jax.tree.leaves(numbers)):  # a model for each: the kernel has one for all
             axes = jax.tree.map(lambda b: 0 if b else None, which)
@@ -199,8 +204,8 @@ def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[objec
 
 
 def _pieces(
-    kernel: Kernel, kind: str, every: int, model: object, state: object, X: Array, elapsed: Array | None, phase: Array
-) -> tuple[object, object]:
+    kernel: Kernel, kind: str, every: int, model: State, state: State, X: Array, elapsed: Array | None, phase: Array
+) -> tuple[State, State]:
     """Launch the kernel once, or for each piece of time if X is too long for one launch."""
     T, words = X.shape[0], kernel.words(state)
     pieces = -(-T // kernel.longest(kind, X.shape[-1]))
@@ -213,7 +218,7 @@ def _pieces(
     def cut(a: Array) -> Array:
         return jnp.pad(a, [(0, pieces * size - T)] + [(0, 0)] * (a.ndim - 1)).reshape(pieces, size, *a.shape[1:])
 
-    def piece(words: object, now: tuple[Array, Array | None, Array]) -> tuple[object, object]:
+    def piece(words: State, now: tuple[Array, Array | None, Array]) -> tuple[State, State]:
         words, made = kernel.scan(kind, model, words, *now, phase, every)
         return words, jax.tree.map(lambda a: a[: size // every], made)
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,9 @@ BUDGET = 64 * 2**20
 
 Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
+
+Words = TypeVar("Words")
+"""The states of a fleet, as a program keeps them."""
 
 Done = Callable[[int], None]
 """Is told how many samples, of all streams together, are done."""
@@ -85,10 +89,10 @@ class Program:
 
 
 def in_pieces(
-    launch: Callable[[object, np.ndarray, np.ndarray | None, int], tuple[object, object]], words: object,
+    launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]], words: Words,
     shapes: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None, phase: int, every: int,
     done: Done | None, dtype: np.dtype, length: int,
-) -> tuple[object, object]:  # fmt: skip
+) -> tuple[Words, object]:  # fmt: skip
     """Take in X (N, T, p) a piece of time after the other.
 
     Parameters
