@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def json_line(record: dict[str, object]) -> str:
     return line
 
 
-def plain(number: np.generic | float) -> float | None:
+def plain(number: SupportsFloat) -> float | None:
     """A number that JSON has: six digits, None for what is not finite.
 
     Examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -96,7 +96,10 @@ class Board:
         self._rings = History(
             np.zeros((0, n)),
             np.zeros((0, n, 0)),
-            *(np.zeros((0, n), kind) for kind in (np.int16, np.int16, np.uint8, np.float32)),
+            np.zeros((0, n), np.int16),
+            np.zeros((0, n), np.int16),
+            np.zeros((0, n), np.uint8),
+            np.zeros((0, n), np.float32),
             np.zeros((0, n, len(self.indices)), np.float32),
         )
 
@@ -187,8 +190,9 @@ class Board:
             new[: len(a)] = a
             return new
 
-        time, x, *others = self._rings
-        self._rings = History(longer(time, np.nan), longer(x, np.nan), *map(longer, others))
+        time, x, label, k, code, score, values = self._rings
+        known = longer(time, np.nan), longer(x, np.nan)
+        self._rings = History(*known, longer(label), longer(k), longer(code), longer(score), longer(values))
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
         self.alarmed, self.last = longer(self.alarmed, -np.inf), longer(self.last)
         self.score, self.standing = longer(self.score), longer(self.standing)
@@ -224,7 +228,7 @@ class Board:
             return np.zeros(len(rows), bool)
         return np.asarray(time.monotonic() - self.heard[rows] > self.silent_after)
 
-    def strips(self, rows: Sequence[int], most: int) -> Iterator[tuple[int, History]]:
+    def strips(self, rows: Iterable[int], most: int) -> Iterator[tuple[int, History]]:
         """The last samples of some nodes."""
         for row in rows:
             with self.lock:

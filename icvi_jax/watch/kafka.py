@@ -11,16 +11,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol, TextIO, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka import Message as KafkaMessage
 
 from icvi_jax.text import say
 from icvi_jax.watch.board import Board
 from icvi_jax.watch.claims import Fenced
 from icvi_jax.watch.intake import Complaints
-from icvi_jax.watch.partition import Counts, Partition
+from icvi_jax.watch.partition import Counts, Message, Partition
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silence import Silence
 from icvi_jax.watch.store import Store
@@ -35,6 +34,13 @@ class Place(NamedTuple):
     servers: str
     topic: str
     group: str
+
+
+class Read(Message, Protocol):
+    """A message that came from a log: unlike one still to be sent, it always has a partition and an offset."""
+
+    def partition(self) -> int: ...
+    def error(self) -> KafkaError | None: ...
 
 
 def settings(place: Place) -> dict[str, object]:
@@ -119,14 +125,14 @@ class Worker:
     bad = property(lambda self: self.counts.bad)
     old = property(lambda self: self.counts.old)
 
-    def batches(self) -> Iterator[list[KafkaMessage]]:
+    def batches(self) -> Iterator[list[Read]]:
         """Give what has come, at most so much at once; never ends by itself."""
         while True:
-            yield self.consumer.consume(BATCH, WAIT)
+            yield cast("list[Read]", self.consumer.consume(BATCH, WAIT))
 
-    def take(self, messages: list[KafkaMessage]) -> None:
+    def take(self, messages: list[Read]) -> None:
         """Take in messages of all partitions, and save now and then."""
-        found: dict[int, list[KafkaMessage]] = defaultdict(list)
+        found: dict[int, list[Read]] = defaultdict(list)
         for message in messages:
             error = message.error()
             if error is None:
@@ -136,10 +142,10 @@ class Worker:
         for number, part in found.items():
             if number in self.partitions:
                 self.partitions[number].take(part)
-        for part in self.partitions.values():
-            if part.shard is not None:
-                part.alarms += self.silence.look(part.shard, part.store, self.board)
-            part.store.print_waiting(self.out)
+        for own in self.partitions.values():
+            if own.shard is not None:
+                own.alarms += self.silence.look(own.shard, own.store, self.board)
+            own.store.print_waiting(self.out)
         if time.monotonic() - self._saved_at > self.every:
             self.save(list(self.partitions))
 

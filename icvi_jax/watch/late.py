@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from icvi_jax.array_api import Stored
 from icvi_jax.watch.sample import Sample, order, seconds
 
 
@@ -45,7 +46,7 @@ class Late:
         """Hold nothing any more."""
         self._held = {}
 
-    def restore(self, samples: Iterable[Sequence[object]]) -> None:
+    def restore(self, samples: Iterable[Stored]) -> None:
         """Hold what `held` gave."""
         for node, time, x in samples:
             self._held.setdefault(node, []).append(Sample(node, time, tuple(x)))

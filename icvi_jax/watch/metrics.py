@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from icvi_jax.watch.shard import Shard
 
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
 
 class Fleet(Protocol):
     """What metrics are read off."""
 
-    shards: list[Shard]
-    samples: int
-    alarms: int
-    bad: int
-    old: int
+    @property
+    def shards(self) -> list[Shard]: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def alarms(self) -> int: ...
+    @property
+    def bad(self) -> int: ...
+    @property
+    def old(self) -> int: ...
 
 
 class Metrics:
@@ -35,7 +43,7 @@ class Metrics:
     def __init__(self, watch: Fleet, worst: int):
         self.watch, self.worst = watch, worst
 
-    def collect(self) -> Iterator[object]:
+    def collect(self) -> Iterator[Metric]:
         """Make the metrics; called by the client library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 

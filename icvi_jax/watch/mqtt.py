@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient
+    from paho.mqtt.reasoncodes import ReasonCode
 
 from icvi_jax.text import say
 from icvi_jax.watch.store import Store
@@ -98,6 +99,7 @@ def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -
     callbacks : what to call, such as `on_message`.
     """
     import paho.mqtt.client as paho
+    from paho.mqtt.enums import CallbackAPIVersion
 
     place = urlsplit(host if "://" in host else f"mqtt://{host}")
     try:
@@ -107,7 +109,7 @@ def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -
     if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1:
         raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
     secure = place.scheme == "mqtts"
-    made = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=clean, manual_ack=True)
+    made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=clean, manual_ack=True)
     if os.environ.get("ICVI_MQTT_USERNAME"):
         made.username_pw_set(os.environ["ICVI_MQTT_USERNAME"], os.environ.get("ICVI_MQTT_PASSWORD"))
     if secure:
@@ -152,7 +154,9 @@ class Subscription:
     def _say(self, text: str) -> None:
         say(f"{self.shown}: {text}")
 
-    def _connected(self, client: object, _data: object, _flags: object, reason: object, _properties: object) -> None:
+    def _connected(
+        self, client: PahoClient, _data: object, _flags: object, reason: ReasonCode, _properties: object
+    ) -> None:
         if reason.is_failure:
             self._say(f"the broker refuses ({reason})")
             return

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.drive.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -72,7 +73,7 @@ class Shard:
         self.rows: dict[str, int] = {}
         self.taken = self.samples = self.old = 0
         self.positions: dict[str, int] = {}
-        self.more: dict[str, object] = {}
+        self.more: dict[str, Stored] = {}
         self._last: dict[str, int | float] = {}
         self._ready: list[Sample] = []
         self._origin = np.zeros((0, len(self.features)))
