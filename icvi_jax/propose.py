@@ -16,14 +16,14 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
     """The values the panel would have after the sample `x`, for every cluster it may join; the state stays as it is.
 
     The centre of the cluster it joins moves by g = 1/(λM + 1) towards it, M being the cluster's mass. A cluster of its
-    own is reckoned with one slot more, so also when all are taken.
+    own is computed with one slot more, so also when all are taken.
 
     Parameters
     ----------
     panel, state : the panel and its state; of a pipeline's state, `state.panel`.
     x : (p, *streams), the sample, in the units of the panel's samples. Not finite: all values are NaN.
     means : say that the centres are the means of their members and that no sample was noise: then `XieBeni`,
-        `CalinskiHarabasz`, `WB`, `BallHall` and `RSquared` are reckoned for all clusters at once, O(k²) instead of
+        `CalinskiHarabasz`, `WB`, `BallHall` and `RSquared` are computed for all clusters at once, O(k²) instead of
         O(k³), with the same result. Not for ``Panel(of="clusters")``.
 
     Returns

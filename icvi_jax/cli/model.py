@@ -63,7 +63,7 @@ def pipeline_of(
     where nobody knows them, in a live stream, it is done.
     """
     if not 0 < model.forgetting <= 1:
-        raise ValueError(f"--forgetting {model.forgetting:g}: wants a number above 0, at most 1")
+        raise ValueError(f"--forgetting {model.forgetting:g}: expected a number above 0, at most 1")
     clusterer = clusterer_of(model, stream_k)
     indices = chosen_indices(model, clusterer.grouped and not watch_all)
     if model.forgetting < 1:

@@ -29,7 +29,7 @@ class Given(NamedTuple):
     Attributes
     ----------
     x : floats. A NumPy array where the samples are on the host; a JAX array where they are traced or on another device,
-        a torch tensor where it is on another device or wants gradients.
+        a torch tensor where it is on another device or asks for gradients.
     library : "numpy", "jax" or "torch": what results are made of.
     dtype : of the state, unless there is one already.
     """

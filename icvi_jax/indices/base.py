@@ -62,7 +62,7 @@ class Comparison(Index):
     """An index that compares clusters: NaN with fewer than two of them.
 
     Subclasses define `compare` instead of `value`, and need not guard against a lone cluster themselves but for
-    gradients: what `compare` gives for k < 2 is thrown away.
+    gradients: what `compare` gives for k < 2 is discarded.
     """
 
     def value(self, stats: Stats, forgetting: Array) -> Array:
@@ -95,7 +95,7 @@ def root(a: Array) -> Array:
 
 
 def divide(a: Array, b: Array, otherwise: float) -> Array:
-    """a / b, and `otherwise` where b is not positive; gradients stay finite, if a NaN is not reckoned with further."""
+    """a / b, and `otherwise` where b is not positive; gradients stay finite, if nothing more is computed from a NaN."""
     xp = namespace(a, b)
     ok = b > 0
     return xp.where(ok, a / xp.where(ok, b, xp.ones_like(b)), xp.full_like(a / xp.ones_like(b), otherwise))
