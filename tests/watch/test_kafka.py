@@ -9,14 +9,18 @@ import time
 import jax
 import numpy as np
 import pytest
-from watching import PATIENCE, PIPE
+from watching import PATIENCE
 
+import icvi_jax as icvi
 from icvi_jax.watch.claims import Claim, Fenced
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.partition import Partition
 from icvi_jax.watch.shard import Shard
 
 PARTITIONS, NODES, TICKS = 4, 8, 120
+PANEL = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
+# a fixed factor: a learned threshold says nothing in so short a stream
+PIPE = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=PANEL, monitors={"xb": icvi.Distress()})
 
 
 @pytest.fixture
