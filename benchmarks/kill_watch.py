@@ -96,7 +96,7 @@ def live_on(folder, seed, announce, step):
 def one_life(folder, rng, kind):
     """Fork a life; gives what it found if it came to its end, and whether it was killed."""
     read, announce = os.pipe()
-    step = rng.randrange(1, 120) if kind == "inside" else 0
+    step = rng.randrange(1, 40) if kind == "inside" else 0
     seed = rng.random()
     child = os.fork()
     if child == 0:
@@ -109,7 +109,7 @@ def one_life(folder, rng, kind):
     os.close(announce)
     if kind == "outside":
         os.read(read, 1)
-        time.sleep(rng.random() * 0.2)
+        time.sleep(rng.random() * 0.06)
         os.kill(child, signal.SIGKILL)
     else:
         while os.read(read, 4096):  # until it ends
