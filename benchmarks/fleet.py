@@ -169,10 +169,8 @@ def by_streams(repeats):
 
 def child(code, **environment):
     """What a process of its own prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=rivals.HERE,
-        env={**os.environ, **environment},
-    )  # fmt: skip
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=rivals.HERE, env=env)
     return json.loads(done.stdout.splitlines()[-1])
 
 

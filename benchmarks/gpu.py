@@ -117,8 +117,9 @@ def table(results):
                 f"{name:33s} {made['registers']:4d} {made['spilled']:5d} {warps:4d} {made['instructions']:6d} "
                 + " ".join(f"{rates[n]:8.0f}" for n in ("issue", "pipes", "latency"))
                 + f" {rates['bandwidth']:7.0f} {BUS / found['bytes'] / 1e6:5.0f} | {predicted:9.0f} "
-                + (f"{ran:8.0f}" if ran else "  no GPU") + f" | {beside}"
-            )  # fmt: skip
+                + (f"{ran:8.0f}" if ran else "  no GPU")
+                + f" | {beside}"
+            )
     print("\ninstructions of the PTX a sample, sm_80")
     for name, found in results["code"].items():
         if "seconds" not in found:

@@ -134,22 +134,32 @@ def foreign(content, rng):
 
 
 MUTATIONS = (
-    truncated, flipped, overwritten, appended, swapped, swapped_and_signed, header_changed, pickled, foreign,
-)  # fmt: skip
+    truncated,
+    flipped,
+    overwritten,
+    appended,
+    swapped,
+    swapped_and_signed,
+    header_changed,
+    pickled,
+    foreign,
+)
 
 
 def other_pipeline(pipe, rng):
     """The same pipeline but for one field."""
     panel, clusterer = pipe.panel, pipe.clusterer
-    return rng.choice((
-        dataclasses.replace(pipe, panel=dataclasses.replace(panel, forgetting=rng.uniform(0.1, 0.89))),
-        dataclasses.replace(pipe, panel=dataclasses.replace(panel, indices=panel.indices[:1])),
-        dataclasses.replace(pipe, panel=dataclasses.replace(panel, indices=panel.indices[::-1])),
-        dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, k=rng.choice((2, 4)))),
-        dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, seeding="distinct")),
-        dataclasses.replace(pipe, standardize=None),
-        dataclasses.replace(pipe, monitors={}),
-    ))  # fmt: skip
+    return rng.choice(
+        (
+            dataclasses.replace(pipe, panel=dataclasses.replace(panel, forgetting=rng.uniform(0.1, 0.89))),
+            dataclasses.replace(pipe, panel=dataclasses.replace(panel, indices=panel.indices[:1])),
+            dataclasses.replace(pipe, panel=dataclasses.replace(panel, indices=panel.indices[::-1])),
+            dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, k=rng.choice((2, 4)))),
+            dataclasses.replace(pipe, clusterer=dataclasses.replace(clusterer, seeding="distinct")),
+            dataclasses.replace(pipe, standardize=None),
+            dataclasses.replace(pipe, monitors={}),
+        )
+    )
 
 
 def bits(state):

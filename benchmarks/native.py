@@ -25,8 +25,16 @@ CORE = "--core" in sys.argv
 if CORE:
     os.environ["OMP_NUM_THREADS"] = "1"
 SHARED = pathlib.Path(os.environ.get("ICVI_SHARED", pathlib.Path(__file__).parents[2] / "shared"))
-TABLE = ["10,2,1024,500", "4,2,4096,500", "3,8,1024,500", "4,16,1024,300", "2,2,1024,1000", "32,2,1024,100",
-         "oec:8,2,1024,200", "21:10,2,1024,100"]  # fmt: skip
+TABLE = [
+    "10,2,1024,500",
+    "4,2,4096,500",
+    "3,8,1024,500",
+    "4,16,1024,300",
+    "2,2,1024,1000",
+    "32,2,1024,100",
+    "oec:8,2,1024,200",
+    "21:10,2,1024,100",
+]
 
 WIDTH = lanes_of(np.dtype("f4"))
 now = time.thread_time if CORE else time.perf_counter

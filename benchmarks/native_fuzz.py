@@ -53,10 +53,15 @@ def structure(rng):
     ]()
     monitor = [None, icvi.PageHinkley(), icvi.Distress(), icvi.Distress(false_alarms=1e-2)][int(rng.integers(0, 4))]
     change = {"change": icvi.Change(false_alarms=1e-2, silent=20, lag=5)} if rng.random() < 0.3 else {}
-    return {"p": p, "clusterer": clusterer, "indices": tuple(index() for index in dict.fromkeys(indices)),
-            "monitors": change | ({} if monitor is None else {"xb": monitor}),
-            "standardize": icvi.Standardize() if rng.random() < 0.3 else None,
-            "dtype": np.dtype(rng.choice(["f4", "f8"])), "loops": bool(rng.random() < 0.3)}  # fmt: skip
+    return {
+        "p": p,
+        "clusterer": clusterer,
+        "indices": tuple(index() for index in dict.fromkeys(indices)),
+        "monitors": change | ({} if monitor is None else {"xb": monitor}),
+        "standardize": icvi.Standardize() if rng.random() < 0.3 else None,
+        "dtype": np.dtype(rng.choice(["f4", "f8"])),
+        "loops": bool(rng.random() < 0.3),
+    }
 
 
 def pipeline(kind, forgetting):

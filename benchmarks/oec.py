@@ -117,7 +117,8 @@ def recordings(folder):
     X = np.stack([table["surface_temp"], table["rel_hum"]], 1)
     report(
         "Grand St Bernard, node 18 (a cold front passes from 1150 to 1300, and is gone from 1870 on)",
-        scaled(X), [1150, 1870],
+        scaled(X),
+        [1150, 1870],
         {
             "defaults": {},
             "outlier=0.99999": {"outlier": 0.99999},
@@ -125,13 +126,16 @@ def recordings(folder):
             "trigger='window', stabilization=144": {"trigger": "window", "stabilization": 144},
         },
         150,
-    )  # fmt: skip
+    )
     table = np.genfromtxt(folder / "gsa_mean100.csv", delimiter=",", skip_header=1)
     labels = table[:, -1]
     report(
-        "Gas sensors, means of 100", scaled(table[:, :-1]), (np.flatnonzero(np.diff(labels)) + 1).tolist(),
-        {"defaults": {}, "seed='buffer'": {"seed": "buffer"}, "c=0.5": {"c": 0.5}, "c=0.2": {"c": 0.2}}, 30,
-    )  # fmt: skip
+        "Gas sensors, means of 100",
+        scaled(table[:, :-1]),
+        (np.flatnonzero(np.diff(labels)) + 1).tolist(),
+        {"defaults": {}, "seed='buffer'": {"seed": "buffer"}, "c=0.5": {"c": 0.5}, "c=0.2": {"c": 0.2}},
+        30,
+    )
     with np.load(folder / "gsa_chenaghlou.npz") as file:
         X, changes = file["X"].astype(float), file["change_points"].astype(int).ravel().tolist()
     report("Gas sensors, every sample", scaled(X), changes, {"defaults": {}, "c=0.5": {"c": 0.5}}, 100)

@@ -45,9 +45,10 @@ def births(study):
             hits += [np.nanmax(values[b - 15 : b + 15]) > 3 * level for b, level in zip(born, before)]
     share = np.mean(hits)
     return Claim(
-        "A new cluster makes a spike", f"OEC on S2 and S3: XB_λ triples at {share:.1%} of {len(hits)} births",
+        "A new cluster makes a spike",
+        f"OEC on S2 and S3: XB_λ triples at {share:.1%} of {len(hits)} births",
         "holds" if share > 0.95 else "partly" if share > 0.5 else "fails",
-    )  # fmt: skip
+    )
 
 
 def falls(study):

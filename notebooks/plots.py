@@ -12,19 +12,38 @@ from matplotlib.patches import Ellipse
 from PIL import Image
 
 BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, GREY = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#777777"
-)  # fmt: skip
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#777777",
+)
 ALARMS = {1: (VERMILION, "v", "spike"), 2: (GREEN, "^", "recovered"), 3: (PURPLE, "X", "distress")}
 
 
 def style() -> None:
     """Small clean axes, for all figures of a notebook."""
-    plt.rcParams.update({
-        "figure.dpi": 110, "savefig.dpi": 150, "figure.constrained_layout.use": True, "font.size": 9,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "axes.titlelocation": "left",
-        "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.6, "axes.axisbelow": True,
-        "legend.frameon": False, "legend.fontsize": 8, "lines.linewidth": 1.0,
-    })  # fmt: skip
+    plt.rcParams.update(
+        {
+            "figure.dpi": 110,
+            "savefig.dpi": 150,
+            "figure.constrained_layout.use": True,
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlesize": 10,
+            "axes.titlelocation": "left",
+            "axes.grid": True,
+            "grid.color": "#e6e6e6",
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "legend.frameon": False,
+            "legend.fontsize": 8,
+            "lines.linewidth": 1.0,
+        }
+    )
 
 
 def mark(axes, changes, label: str | None = None) -> None:

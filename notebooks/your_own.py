@@ -176,9 +176,14 @@ class TrackingKMeans(Clusterer):
         new = TrackingState(v + rate[:, None, ...] * (x - v), active | hit)
         none, label = xp.zeros_like(seen), position(hit)
         event = Event(
-            x=x, u=u, before=Prototypes(v, active), after=Prototypes(*new), seen=seen, ready=full,
+            x=x,
+            u=u,
+            before=Prototypes(v, active),
+            after=Prototypes(*new),
+            seen=seen,
+            ready=full,
             shown=Shown(label, count(new.active), none, none, label, surprise(x - v, active, seen)),
-        )  # fmt: skip
+        )
         return new, event
 
 

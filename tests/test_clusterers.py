@@ -39,12 +39,16 @@ def stuck(seed, n=300):
 
 
 STREAMS = {
-    "moving": moving, "quantised": quantised, "stuck": stuck,
-    "one feature": lambda s: moving(s, 300, 1), "thirty features": lambda s: moving(s, 200, 30),
-}  # fmt: skip
+    "moving": moving,
+    "quantised": quantised,
+    "stuck": stuck,
+    "one feature": lambda s: moving(s, 300, 1),
+    "thirty features": lambda s: moving(s, 200, 30),
+}
 PARTS = {
     "forgetful k-means": (
-        icvi.SequentialKMeans(k=4, memory=12.0), lambda X: oracle.sequential_kmeans(X, 4, memory=12.0)
+        icvi.SequentialKMeans(k=4, memory=12.0),
+        lambda X: oracle.sequential_kmeans(X, 4, memory=12.0),
     ),
     "distinct k-means": (
         icvi.SequentialKMeans(k=3, memory=50.0, seeding="distinct"),
@@ -58,7 +62,7 @@ PARTS = {
     ),
     "merge-split": (icvi.MergeSplit(slots=6, mass_memory=80.0), lambda X: mergesplit.run(X, 6, mass_memory=80)),
     "merge-split of 16": (icvi.MergeSplit(), lambda X: mergesplit.run(X)),
-}  # fmt: skip
+}
 
 
 def meet(part, X, b):
@@ -66,8 +70,11 @@ def meet(part, X, b):
     clusterer, plain = PARTS[part]
     _, events = follow(clusterer, X, b)
     records = plain(X)
-    want = {field: np.array([r[field] for r in records]) for field in ("label", "active", "centers", "surprise", "u")
-            if field in records[0]}  # fmt: skip
+    want = {
+        field: np.array([r[field] for r in records])
+        for field in ("label", "active", "centers", "surprise", "u")
+        if field in records[0]
+    }
     np.testing.assert_array_equal(events.shown.label, want["label"], err_msg="labels")
     np.testing.assert_array_equal(events.after.active, want["active"], err_msg="active slots")
     np.testing.assert_allclose(events.after.centers, want["centers"], rtol=1e-9, atol=1e-9, err_msg="centres")

@@ -157,8 +157,10 @@ def test_another_number_of_processes_deals_the_nodes_out_again(two, tmp_path):
     assert live.names == tuple(names) and live.positions.tolist() == [10] * 511 + [0]
     group.save(live, tmp_path / "states")
     assert {p.name for p in (tmp_path / "states").iterdir()} == {
-        "process-0-of-1", "was-process-0-of-2", "was-process-1-of-2",
-    }  # fmt: skip
+        "process-0-of-1",
+        "was-process-0-of-2",
+        "was-process-1-of-2",
+    }
     again = group.live(tmp_path / "states", PIPE, 2, names)
     assert [a.tobytes() for a in jax.tree.leaves(again.state)] == [a.tobytes() for a in jax.tree.leaves(live.state)]
 

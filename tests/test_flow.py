@@ -41,9 +41,15 @@ def test_indices_are_exact_through_merges_and_births_in_place(seed, forgetting):
             owner[owner == reborn[t]] = -1
         owner[t] = slot[t]
         event = Event(
-            X[t], u, Prototypes(V[t - 1], active), Prototypes(V[t], active), np.asarray(True), np.asarray(True),
-            born=born, merge=merge,
-        )  # fmt: skip
+            X[t],
+            u,
+            Prototypes(V[t - 1], active),
+            Prototypes(V[t], active),
+            np.asarray(True),
+            np.asarray(True),
+            born=born,
+            merge=merge,
+        )
         statistics = panel.update(statistics, event)
         if t < 20 or t % 9:
             continue

@@ -18,9 +18,11 @@ from icvi_jax.testing import example
 XB, DB = icvi.XieBeni(), icvi.DaviesBouldin()
 BOTH = (XB, DB)
 VARIANTS = (
-    (XB, {}), (icvi.XieBeni(name="xbe", normalizer="exact"), {"normalizer": "exact"}),
-    (DB, {}), (icvi.DaviesBouldin(name="dbr", root=True), {"root": True}),
-)  # fmt: skip
+    (XB, {}),
+    (icvi.XieBeni(name="xbe", normalizer="exact"), {"normalizer": "exact"}),
+    (DB, {}),
+    (icvi.DaviesBouldin(name="dbr", root=True), {"root": True}),
+)
 
 
 def pipeline(k=3, lam=0.9, indices=BOTH, **kwargs):
@@ -92,9 +94,14 @@ class TestScan:
 class TestExactness:
     @settings(max_examples=25, deadline=None)
     @given(
-        seed=st.integers(0, 10**6), lam=st.sampled_from([1.0, 0.99, 0.9]), soft=st.booleans(), k=st.integers(1, 5),
-        p=st.integers(1, 3), m=st.sampled_from([1.0, 1.7, 2.0]), holes=st.booleans(),
-    )  # fmt: skip
+        seed=st.integers(0, 10**6),
+        lam=st.sampled_from([1.0, 0.99, 0.9]),
+        soft=st.booleans(),
+        k=st.integers(1, 5),
+        p=st.integers(1, 3),
+        m=st.sampled_from([1.0, 1.7, 2.0]),
+        holes=st.booleans(),
+    )
     def test_steps_equal_the_oracle(self, seed, lam, soft, k, p, m, holes):
         e = example(seed, samples=24, k=k, features=p, soft=soft, noise=holes, missing=holes)
         panel = icvi.Panel(indices=tuple(i for i, _ in VARIANTS), forgetting=lam, fuzzifier=m)

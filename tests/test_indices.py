@@ -132,9 +132,13 @@ def test_gradients_are_finite_where_values_are_not(index):
     X, V, U = rng.normal(size=(5, 2)), rng.normal(size=(3, 2)), np.eye(3)[[0, 1, 1, 0, 1]]
     one = np.ones((5, 2))
     for samples, centers, active in (
-        (X, V, [True, True, False]), (X, V, [True, False, False]), (X, V, [False] * 3), (X, V, [True] * 3),
-        (X, one[:3], [True, True, False]), (one, one[:3], [True, True, False]),
-    ):  # fmt: skip
+        (X, V, [True, True, False]),
+        (X, V, [True, False, False]),
+        (X, V, [False] * 3),
+        (X, V, [True] * 3),
+        (X, one[:3], [True, True, False]),
+        (one, one[:3], [True, True, False]),
+    ):
 
         def total(x, v, active=active):
             panel = icvi.Panel(indices=(index,), forgetting=0.95)

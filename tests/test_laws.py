@@ -14,14 +14,15 @@ from icvi_jax.testing import (
     SAMPLE_MONITOR_LAWS,
     STATISTIC_LAWS,
     check_index,
-)  # fmt: skip
+)
 from icvi_jax.testing.indices import shared_equals_separate
 
 INDICES = tuple(entry.index() for entry in icvi.indices.catalogue())
 STATISTICS = tuple(
-    part for part in vars(icvi.statistics).values()
+    part
+    for part in vars(icvi.statistics).values()
     if isinstance(part, type) and issubclass(part, Statistic) and part is not Statistic
-)  # fmt: skip
+)
 CLUSTERERS = (
     icvi.SequentialKMeans(k=3),
     icvi.SequentialKMeans(k=3, seeding="distinct", warmup="paper"),
@@ -38,9 +39,10 @@ NEW = tuple(
 )
 CLUSTERERS += NEW
 EXPORTED = tuple(
-    getattr(icvi, name)() for name in dir(icvi)
+    getattr(icvi, name)()
+    for name in dir(icvi)
     if isinstance(getattr(icvi, name), type) and issubclass(getattr(icvi, name), Listener) and name != "Monitor"
-)  # fmt: skip
+)
 SAMPLE_MONITORS = tuple(m for m in EXPORTED if isinstance(m, SampleMonitor)) + (icvi.Change(indices=("xb",)),)
 MONITORS = tuple(m for m in EXPORTED if not isinstance(m, SampleMonitor)) + (icvi.Distress(false_alarms=1e-3, warm=5),)
 

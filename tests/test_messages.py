@@ -75,7 +75,7 @@ U = np.eye(2)[np.arange(20) % 2]
         (lambda: icvi.batch(PANEL, X * np.nan, U, X[:2]), ["every sample is missing"]),
         (lambda: PANEL.step(PANEL.init(2, 2), X[0], np.ones(3), X[:2]), ["u", "(2,)", "(3,)"]),
     ],
-)  # fmt: skip
+)
 def test_the_message_names_what_is_wrong(call, words):
     with pytest.raises(ValueError) as error:
         call()

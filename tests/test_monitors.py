@@ -201,9 +201,10 @@ class TestDistress:
 
     def test_in_a_pipeline(self):
         pipe = icvi.Pipeline(
-            clusterer=icvi.SequentialKMeans(k=11), panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
+            clusterer=icvi.SequentialKMeans(k=11),
+            panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
             monitors={"xb": icvi.Distress(), "classic": icvi.PageHinkley(index="xb")},
-        )  # fmt: skip
+        )
         x = icvi.streams.s2(seed=3).x
         x[900] = np.nan
         readings = icvi.run(pipe, x, keep=("alarms", "values")).readings

@@ -123,8 +123,11 @@ def counted(X, every=1, chunks=(None,), **how):
     for stop in chunks:
         part = X[:, done:stop]
         gaps = np.arange(done, done + part.shape[1], dtype=np.float32)
-        parts.append(program.run(words, program.numbers(np.float32(2)), part, elapsed=gaps, every=every,
-                                 phase=done % every, **how))  # fmt: skip
+        parts.append(
+            program.run(
+                words, program.numbers(np.float32(2)), part, elapsed=gaps, every=every, phase=done % every, **how
+            )
+        )
         done += part.shape[1]
     return [np.concatenate(group, axis=1) for group in zip(*parts)]
 

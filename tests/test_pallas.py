@@ -125,9 +125,12 @@ def test_scan_takes_elapsed_times_vmap_and_shard_map():
     specs = jax.tree.map(lambda a: P(*[None] * (a.ndim - 1), "streams"), expected)
     sharded = jax.device_put(X, NamedSharding(mesh, P(None, None, "streams")))
     fleet = jax.shard_map(
-        lambda state, X: icvi.scan(SMALL, state, X, timed), mesh=mesh, out_specs=specs,
-        in_specs=(specs[0], P(None, None, "streams")), check_vma=False,
-    )  # fmt: skip
+        lambda state, X: icvi.scan(SMALL, state, X, timed),
+        mesh=mesh,
+        out_specs=specs,
+        in_specs=(specs[0], P(None, None, "streams")),
+        check_vma=False,
+    )
     close(quick(fleet)(SMALL.init(2, (4,)), sharded), expected)
 
 
@@ -142,8 +145,9 @@ def test_the_gradient_goes_through_vmap_and_shard_map():
 
     def divided(x):
         over = P(None, None, "streams")
-        part = jax.shard_map(lambda x: loss(icvi.scan, x)[None], mesh=mesh, in_specs=over, out_specs=P("streams"),
-                             check_vma=False)  # fmt: skip
+        part = jax.shard_map(
+            lambda x: loss(icvi.scan, x)[None], mesh=mesh, in_specs=over, out_specs=P("streams"), check_vma=False
+        )
         return part(x).sum()
 
     expected = jax.jit(jax.grad(partial(loss, plain)))(X)

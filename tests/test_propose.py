@@ -85,8 +85,10 @@ def test_proposals_on_other_libraries_compiled_and_for_fleets(name, means):
 
 def test_a_fleet_proposes_stream_by_stream():
     panel, rng = icvi.Panel(indices=SIX), np.random.default_rng(3)
-    states = [watched(panel, rng.normal(size=(9, 2)) + 4 * (np.arange(9) % 3)[:, None], np.arange(9) % 3, 3, 1.0)
-              for _ in range(2)]  # fmt: skip
+    states = [
+        watched(panel, rng.normal(size=(9, 2)) + 4 * (np.arange(9) % 3)[:, None], np.arange(9) % 3, 3, 1.0)
+        for _ in range(2)
+    ]
     fleet = jax.tree.map(lambda *a: np.stack(a, -1), *states)
     X = rng.normal(size=(2, 2))
     X[0, 1] = np.nan

@@ -56,9 +56,10 @@ def test_a_monitor_that_only_raises_spikes():
 
 def test_from_a_run():
     pipe = icvi.Pipeline(
-        clusterer=icvi.SequentialKMeans(k=11), panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
+        clusterer=icvi.SequentialKMeans(k=11),
+        panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
         monitors={"xb": icvi.Distress()},
-    )  # fmt: skip
+    )
     readings = icvi.run(pipe, icvi.streams.s2(seed=100).x, keep=("alarms", "seen")).readings
     found = episodes(readings.alarms["xb"].code, readings.seen)
     assert [e.start for e in found] == sorted(e.start for e in found)

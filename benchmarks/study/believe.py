@@ -147,8 +147,17 @@ def main():
         for index in dict.fromkeys([*first, *late]):
             nothing = dict.fromkeys(("first", "half", "double", "mixed", "random"), float("nan"))
             share_heard, delay = late.get(index, (float("nan"), float("nan")))
-            rows.append({"factor": factor, "level": level, "index": index, **first.get(index, nothing),
-                         "heard": share_heard, "delay": delay, "seeds": seeds})  # fmt: skip
+            rows.append(
+                {
+                    "factor": factor,
+                    "level": level,
+                    "index": index,
+                    **first.get(index, nothing),
+                    "heard": share_heard,
+                    "delay": delay,
+                    "seeds": seeds,
+                }
+            )
         print(f"{factor} {level}: {time.perf_counter() - clock:.0f} s", flush=True)
         if options.full or options.out:
             write(rows, Path(options.out) if options.out else RESULTS / "believe.csv")

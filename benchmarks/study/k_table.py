@@ -35,8 +35,12 @@ def candidates(rows):
 def table(rows):
     """(name, right, off, truth wins) as means over streams, nearest first."""
     per = [[judged(part, name) for part in groups(rows).values()] for name in candidates(rows)]
-    means = [tuple(np.nanmean(np.array(one), axis=0)) if not np.isnan(np.array(one)).all(0).any()
-             else (*np.mean(np.array(one)[:, :2], axis=0), float("nan")) for one in per]  # fmt: skip
+    means = [
+        tuple(np.nanmean(np.array(one), axis=0))
+        if not np.isnan(np.array(one)).all(0).any()
+        else (*np.mean(np.array(one)[:, :2], axis=0), float("nan"))
+        for one in per
+    ]
     return sorted(((name, *map(float, m)) for name, m in zip(candidates(rows), means)), key=lambda row: row[2])
 
 
@@ -46,8 +50,17 @@ def trust(rows, most=0.5):
     for (name, order), part in groups(rows).items():
         scored = {c: judged(part, c)[0] for c in candidates(rows) if c not in ("always 3", "mergesplit")}
         top = max(scored, key=scored.get)
-        out.append((name, order, top, scored[top], judged(part, "mergesplit")[0], judged(part, "always 3")[0],
-                    scored[top] > most))  # fmt: skip
+        out.append(
+            (
+                name,
+                order,
+                top,
+                scored[top],
+                judged(part, "mergesplit")[0],
+                judged(part, "always 3")[0],
+                scored[top] > most,
+            )
+        )
     return out
 
 

@@ -141,13 +141,25 @@ def facts():
     names = list(dict.fromkeys(row["labelling"] for row in rows if row["labelling"] != "truth"))
     reading, ts = use["reading"], use["temporal_silhouette"]
     return {
-        "streams": len({row["stream"] for row in rows}), "labellings": len(names) + 1,
-        "held": len({row["stream"] for row in held}), "verdict": verdict(held), "sentences": sentences(held),
-        "reading_of_it": reading_of_it(rows), "reported": " and ".join(map(str, REPORTED)),
-        "looked": ", ".join(map(str, LOOKED)), "score": use["score"], "block": use["block"], **reading, **ts,
+        "streams": len({row["stream"] for row in rows}),
+        "labellings": len(names) + 1,
+        "held": len({row["stream"] for row in held}),
+        "verdict": verdict(held),
+        "sentences": sentences(held),
+        "reading_of_it": reading_of_it(rows),
+        "reported": " and ".join(map(str, REPORTED)),
+        "looked": ", ".join(map(str, LOOKED)),
+        "score": use["score"],
+        "block": use["block"],
+        **reading,
+        **ts,
         "spokesmen": " and ".join(f"`{n}`, {why}" for n, why in use["spokesmen"].items()),
         "left_out": "; ".join(f"`{n}` ({why})" for n, why in use["left_out"].items()),
-        "algorithms": ", ".join(names), "agreements": agreements(rows), "same": SAME,
-        "favourite": favourite(rows, "noise"), "table_held": markdown(rows, REPORTED),
-        "table_all": markdown(rows, None), "sentences_seen": sentences(seen),
-    }  # fmt: skip
+        "algorithms": ", ".join(names),
+        "agreements": agreements(rows),
+        "same": SAME,
+        "favourite": favourite(rows, "noise"),
+        "table_held": markdown(rows, REPORTED),
+        "table_all": markdown(rows, None),
+        "sentences_seen": sentences(seen),
+    }

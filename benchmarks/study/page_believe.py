@@ -126,8 +126,10 @@ def bullet(row):
     """One situation in which the default misleads."""
     factor, field, _, level, mine, other, value = row
     chance = f"; at random {CHANCE.get(level, 0.2):.0%}" if field == "first" else ""
-    return (f"- **{_first_upper(says(factor, level))}**: `{DEFAULT}` {KIND[field]} in {mine:.0%} of the draws{chance}. "
-            f"Take `{other}`: {value:.0%}.")  # fmt: skip
+    return (
+        f"- **{_first_upper(says(factor, level))}**: `{DEFAULT}` {KIND[field]} in {mine:.0%} of the draws{chance}. "
+        f"Take `{other}`: {value:.0%}."
+    )
 
 
 def facts():
@@ -140,20 +142,32 @@ def facts():
     task = {"first": "rank", "heard": "hear a break"}
     none = "; ".join(f"{says(*c)} (to {task[field]})" for field in KIND for c in lost[field])
     return {
-        "rank_names": _listed(rank), "rank_shares": _shares(rank), "rank_default": f"{dict(rank)[DEFAULT]:.0%}",
-        "rank_ts": f"{dict(ranked(rows, 'first'))['ts']:.0%}", "rank_chance": f"{CHANCE['right']:.0%}",
+        "rank_names": _listed(rank),
+        "rank_shares": _shares(rank),
+        "rank_default": f"{dict(rank)[DEFAULT]:.0%}",
+        "rank_ts": f"{dict(ranked(rows, 'first'))['ts']:.0%}",
+        "rank_chance": f"{CHANCE['right']:.0%}",
         "rank_worst": ", ".join(f"`{n}` {m:.0%}" for n, m in rank[-4:]),
-        "hear_names": _listed(hear), "hear_shares": _shares(hear), "hear_default": f"{dict(hear)[DEFAULT]:.0%}",
+        "hear_names": _listed(hear),
+        "hear_shares": _shares(hear),
+        "hear_default": f"{dict(hear)[DEFAULT]:.0%}",
         "hear_chance": f"{1 / (4 * seeds + 1):.1%}",
         "quickest": ", ".join(f"`{n}` after {d:.0f} samples" for d, n in quick),
         "made": made("believe", seeds >= FULL, f"{FULL} draws to rank and {4 * FULL} for breaks"),
-        "well": f"{WELL:.0%}", "gap": f"{100 * GAP:.0f}",
+        "well": f"{WELL:.0%}",
+        "gap": f"{100 * GAP:.0f}",
         "failures": "\n".join(bullet(row) for row in misleading(rows)),
-        "hopeless": f"No index is right in half of the draws with {none}: there, none can be believed." if none
+        "hopeless": f"No index is right in half of the draws with {none}: there, none can be believed."
+        if none
         else "In every situation some index is right in at least half of the draws.",
-        "advice": advice(rows), "seeds": seeds, "twins": 4 * seeds, "after": AFTER,
-        "features": Situation().features, "apart": f"{Situation().apart:g}", "forgetting": Situation().forgetting,
-    }  # fmt: skip
+        "advice": advice(rows),
+        "seeds": seeds,
+        "twins": 4 * seeds,
+        "after": AFTER,
+        "features": Situation().features,
+        "apart": f"{Situation().apart:g}",
+        "forgetting": Situation().forgetting,
+    }
 
 
 def _first_upper(text):

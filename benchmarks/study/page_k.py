@@ -84,14 +84,24 @@ def facts():
     fairest = max(indices, key=lambda row: -1 if np.isnan(row[3]) else row[3])
     return {
         "made": made("which_k", len(parts) > 2 * SETS, f"{SETS} labelled sets in both orders"),
-        "window": WINDOW, "ks": len(KS), "k_low": KS[0], "k_high": KS[-1], "streams": len(parts),
+        "window": WINDOW,
+        "ks": len(KS),
+        "k_low": KS[0],
+        "k_high": KS[-1],
+        "streams": len(parts),
         "states": max(row["true"] for row in parts["gas sensors", "as recorded"]),
         "best": f"`{indices[0][0]}`: it {said(*indices[0][1:3])}",
-        "blind": said(*by["always 3"]), "own": said(*by["mergesplit"]),
-        "worse": len(worse), "indices": len(indices), "worse_names": ", ".join(worse),
+        "blind": said(*by["always 3"]),
+        "own": said(*by["mergesplit"]),
+        "worse": len(worse),
+        "indices": len(indices),
+        "worse_names": ", ".join(worse),
         "gas": f"the best is `{best}`, right in {gas[best][0]:.0%} of the looks; `xb`, the default, in "
         f"{gas['xb'][0]:.0%}, merge-split in {gas['mergesplit'][0]:.0%}, always 3 in {gas['always 3'][0]:.0%}",
-        "lost": len(lost), "beaten": beaten, "lost_names": ", ".join(lost),
-        "stream_table": streams(rows), "ranking": ranking(rows),
+        "lost": len(lost),
+        "beaten": beaten,
+        "lost_names": ", ".join(lost),
+        "stream_table": streams(rows),
+        "ranking": ranking(rows),
         "fairest": f"`{fairest[0]}`, in {fairest[3]:.0%} of the looks",
-    }  # fmt: skip
+    }

@@ -39,8 +39,11 @@ def changed(told):
 
 def streams_table(rows):
     """Every clusterer on every stream."""
-    lines = ["| stream | clusterer | Rand index | XB_λ rises at the first, the last change | F1 of spikes | at random "
-             "| distress at the end |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| stream | clusterer | Rand index | XB_λ rises at the first, the last change | F1 of spikes | at random "
+        "| distress at the end |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for r in rows:
         f1 = "" if np.isnan(r["f1"]) else f"{r['f1']:.2f}"
         rises = f"×{r['first_rise']:.1f}, ×{r['last_rise']:.1f}"
@@ -57,9 +60,12 @@ def picture(rows):
     names = list(dict.fromkeys(row["clusterer"] for row in rows))
     streams = list(dict.fromkeys(row["stream"] for row in rows))
     figure, axes = plt.subplots(1, len(streams), figsize=(10, 3.4), sharey=True)
-    marks = (("rand", plots.BLUE, "o", -0.15, "labels: Rand index"), ("f1", plots.VERMILION, "v", 0.1, "spikes: F1"),
-             ("random_f1", plots.GREY, "d", 0.1, "as many alarms at random"),
-             ("distress", plots.PURPLE, "X", 0.3, "distress at the end"))  # fmt: skip
+    marks = (
+        ("rand", plots.BLUE, "o", -0.15, "labels: Rand index"),
+        ("f1", plots.VERMILION, "v", 0.1, "spikes: F1"),
+        ("random_f1", plots.GREY, "d", 0.1, "as many alarms at random"),
+        ("distress", plots.PURPLE, "X", 0.3, "distress at the end"),
+    )
     for one, stream in zip(axes, streams):
         here = {row["clusterer"]: row for row in rows if row["stream"] == stream}
         for field, color, marker, shift, label in marks:
@@ -99,11 +105,17 @@ def facts():
     loud = {s: max(part, key=lambda r: np.nan_to_num(r["f1"], nan=-1)) for s, part in per.items()}
     return {
         "made": made("paper_again", told[0]["draws"] >= FULL, f"{FULL} draws"),
-        "claims": len(found), "draws": told[0]["draws"], "same": same, "changes": len(found) - same,
-        "claims_table": claims_table(told), "changed": changed(told), "streams_table": streams_table(rows),
+        "claims": len(found),
+        "draws": told[0]["draws"],
+        "same": same,
+        "changes": len(found) - same,
+        "claims_table": claims_table(told),
+        "changed": changed(told),
+        "streams_table": streams_table(rows),
         "on_s2": on_s2({(r["stream"], r["clusterer"]): r for r in rows}),
-        "best_labels": _best(right, "rand"), "best_spikes": _best(loud, "f1", "random_f1"),
-    }  # fmt: skip
+        "best_labels": _best(right, "rand"),
+        "best_spikes": _best(loud, "f1", "random_f1"),
+    }
 
 
 def _best(rows, *fields):

@@ -28,9 +28,13 @@ def overview(facts):
     """What the first page asks for: the answers in short."""
     believe = page_believe.misleading(read(RESULTS / "believe.csv"))
     return {
-        "verdict": facts["temporal"]["verdict"], "failures": len(believe), "lost": facts["k"]["lost"],
-        "k_streams": facts["k"]["streams"], "same": facts["paper"]["same"], "claims": facts["paper"]["claims"],
-    }  # fmt: skip
+        "verdict": facts["temporal"]["verdict"],
+        "failures": len(believe),
+        "lost": facts["k"]["lost"],
+        "k_streams": facts["k"]["streams"],
+        "same": facts["paper"]["same"],
+        "claims": facts["paper"]["claims"],
+    }
 
 
 def texts():

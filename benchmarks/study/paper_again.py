@@ -88,9 +88,16 @@ def on_streams(seeds):
             )
             score = judge(trials, [np.flatnonzero(c[: len(s.x)] == 1).tolist() for c, s in zip(codes, streams)])
             ends = [bool(d[len(s.x) - 1]) for d, s in zip(standing, streams)]
-            yield {"stream": name, "clusterer": title, "rand": float(np.median(rand)), "first_rise": float(rises[0]),
-                   "last_rise": float(rises[1]), "f1": float(score.outcome.f1), "random_f1": float(score.random),
-                   "distress": float(np.mean(ends))}  # fmt: skip
+            yield {
+                "stream": name,
+                "clusterer": title,
+                "rand": float(np.median(rand)),
+                "first_rise": float(rises[0]),
+                "last_rise": float(rises[1]),
+                "f1": float(score.outcome.f1),
+                "random_f1": float(score.random),
+                "distress": float(np.mean(ends)),
+            }
 
 
 def main():

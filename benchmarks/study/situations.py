@@ -42,9 +42,14 @@ LEVELS = {
     "features": (2, 4, 10, 20, 50),
 }
 WORDS = {
-    "apart": "clusters apart (σ)", "imbalance": "largest : smallest", "noise": "share of noise",
-    "drift": "drift (σ a sample)", "told": "k told", "forgetting": "forgetting λ", "features": "features p",
-}  # fmt: skip
+    "apart": "clusters apart (σ)",
+    "imbalance": "largest : smallest",
+    "noise": "share of noise",
+    "drift": "drift (σ a sample)",
+    "told": "k told",
+    "forgetting": "forgetting λ",
+    "features": "features p",
+}
 
 
 def all_situations():

@@ -20,8 +20,10 @@ def of_stream(rows, stream, condition):
     """The truth's row and the algorithms' rows of one stream."""
     truth, plain = CONDITIONS[condition]
     here = [row for row in rows if row["stream"] == stream]
-    return (next(row for row in here if row["labelling"] == "truth" and row["variant"] == truth),
-            [row for row in here if row["variant"] == plain])  # fmt: skip
+    return (
+        next(row for row in here if row["labelling"] == "truth" and row["variant"] == truth),
+        [row for row in here if row["variant"] == plain],
+    )
 
 
 def agreement(row, condition):
@@ -46,8 +48,14 @@ def judged(rows, condition, index):
         like = [0, *(1 + np.flatnonzero(agree >= SAME))]
         picks = np.nan_to_num(np.array(values[1:], float), nan=-np.inf)
         picked = agree[picks == picks.max()].mean()
-        found.append((share(values, [0]), share(values, like),
-                      share(values[1:], np.flatnonzero(agree == agree.max())), agree.max() - picked))  # fmt: skip
+        found.append(
+            (
+                share(values, [0]),
+                share(values, like),
+                share(values[1:], np.flatnonzero(agree == agree.max())),
+                agree.max() - picked,
+            )
+        )
     return np.array(found)
 
 
@@ -68,8 +76,9 @@ def always(rows, condition, name):
         others = of_stream(rows, stream, condition)[1]
         agree = np.array([agreement(row, condition) for row in others])
         mine = agree[[row["labelling"] for row in others].index(name)]
-        found.append((0.0, float(mine >= SAME), float(mine == agree.max()) / (agree == agree.max()).sum(),
-                      agree.max() - mine))  # fmt: skip
+        found.append(
+            (0.0, float(mine >= SAME), float(mine == agree.max()) / (agree == agree.max()).sum(), agree.max() - mine)
+        )
     return np.array(found)
 
 

@@ -81,10 +81,16 @@ def save(
         raise ValueError(f"save: this is no state of this pipeline: {problem}")
     p, *streams = fields[".anchor.high"].shape
     header = {
-        "schema": SCHEMA, "features": p, "streams": streams, "dtype": fields[".anchor.high"].dtype.name,
-        "configuration": describe(pipe), "names": None if names is None else list(names),
-        "extra": None if extra is None else dict(extra), "room": room, "part": None if part is None else part._asdict(),
-    }  # fmt: skip
+        "schema": SCHEMA,
+        "features": p,
+        "streams": streams,
+        "dtype": fields[".anchor.high"].dtype.name,
+        "configuration": describe(pipe),
+        "names": None if names is None else list(names),
+        "extra": None if extra is None else dict(extra),
+        "room": room,
+        "part": None if part is None else part._asdict(),
+    }
     arrays = {"state" + name: a for name, a in fields.items()}
     if position is not None:
         arrays["position"] = np.asarray(position, np.int64)
@@ -222,6 +228,10 @@ def _understood(
     state = jax.tree.unflatten(jax.tree.structure(template(pipe, anchor)), [xp.asarray(a) for a in fields.values()])
     position, names = arrays.get("position"), header["names"]
     return Checkpoint(
-        state, position.item() if position is not None and position.ndim == 0 else position,
-        None if names is None else tuple(names), header["extra"], header["room"], path,
-    )  # fmt: skip
+        state,
+        position.item() if position is not None and position.ndim == 0 else position,
+        None if names is None else tuple(names),
+        header["extra"],
+        header["room"],
+        path,
+    )

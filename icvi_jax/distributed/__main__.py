@@ -46,9 +46,11 @@ def main(argv: list[str] | None = None) -> int:
 def _one(given: argparse.Namespace) -> int:
     """Run the program in this process, as the launcher's environment says."""
     os.environ.update(
-        ICVI_PROCESSES=str(given.processes), ICVI_PROCESS=str(given.id), ICVI_TIMEOUT=str(given.timeout),
+        ICVI_PROCESSES=str(given.processes),
+        ICVI_PROCESS=str(given.id),
+        ICVI_TIMEOUT=str(given.timeout),
         ICVI_COORDINATOR=given.coordinator or "",
-    )  # fmt: skip
+    )
     if given.devices:
         import jax
 

@@ -60,10 +60,15 @@ def start(
         meet(coordinator, processes, process, timeout, bind)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
-            coordinator, processes, process, initialization_timeout=int(timeout), coordinator_bind_address=bind,
-            heartbeat_timeout_seconds=max(int(timeout), 5), shutdown_timeout_seconds=max(int(timeout), 5),
+            coordinator,
+            processes,
+            process,
+            initialization_timeout=int(timeout),
+            coordinator_bind_address=bind,
+            heartbeat_timeout_seconds=max(int(timeout), 5),
+            shutdown_timeout_seconds=max(int(timeout), 5),
             cluster_detection_method="deactivate",
-        )  # fmt: skip
+        )
     return Group(process, processes, timeout)
 
 

@@ -13,7 +13,21 @@ from icvi_jax.evaluation.temporal import temporal_silhouette
 from icvi_jax.evaluation.trial import Tally, Trial, covering, numenta, tally
 
 __all__ = [
-    "Outcome", "Row", "Score", "Tally", "Trial", "adjusted_rand_index", "bootstrap", "clock", "covering", "judge",
-    "match", "metronome", "numenta", "outcome", "strike", "tally",
+    "Outcome",
+    "Row",
+    "Score",
+    "Tally",
+    "Trial",
+    "adjusted_rand_index",
+    "bootstrap",
+    "clock",
+    "covering",
+    "judge",
+    "match",
+    "metronome",
+    "numenta",
+    "outcome",
+    "strike",
+    "tally",
     "temporal_silhouette",
-]  # fmt: skip
+]

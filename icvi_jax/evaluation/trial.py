@@ -113,9 +113,18 @@ def tally(alarms: Sequence[int], trial: Trial) -> Tally:
     points, best, none = numenta(kept, trial)
     spans = trial.samples - trial.start
     return Tally(
-        len(delays), len(kept), len(trial.windows), tuple(delays), false, trial.quiet,
-        points, best, none, covering(kept, trial) * spans, spans,
-    )  # fmt: skip
+        len(delays),
+        len(kept),
+        len(trial.windows),
+        tuple(delays),
+        false,
+        trial.quiet,
+        points,
+        best,
+        none,
+        covering(kept, trial) * spans,
+        spans,
+    )
 
 
 def numenta(alarms: Sequence[int], trial: Trial) -> tuple[float, float, float]:

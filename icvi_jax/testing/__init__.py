@@ -14,7 +14,19 @@ from icvi_jax.testing.sample_monitors import SAMPLE_MONITOR_LAWS, check_sample_m
 from icvi_jax.testing.statistics import STATISTIC_LAWS, check_statistic
 
 __all__ = [
-    "BACKENDS", "Backend", "CLUSTERER_LAWS", "Example", "INDEX_LAWS", "MONITOR_LAWS",
-    "SAMPLE_MONITOR_LAWS", "STATISTIC_LAWS", "backend",
-    "check_clusterer", "check_index", "check_monitor", "check_sample_monitor", "check_statistic", "example",
-]  # fmt: skip
+    "BACKENDS",
+    "Backend",
+    "CLUSTERER_LAWS",
+    "Example",
+    "INDEX_LAWS",
+    "MONITOR_LAWS",
+    "SAMPLE_MONITOR_LAWS",
+    "STATISTIC_LAWS",
+    "backend",
+    "check_clusterer",
+    "check_index",
+    "check_monitor",
+    "check_sample_monitor",
+    "check_statistic",
+    "example",
+]

@@ -102,9 +102,13 @@ def moving_the_origin(clusterer: Clusterer, b: Backend) -> None:
 
 
 CLUSTERER_LAWS = (
-    events_are_sound, carry_is_stable, fleet_equals_loop, missing_changes_nothing, constants_are_harmless,
+    events_are_sound,
+    carry_is_stable,
+    fleet_equals_loop,
+    missing_changes_nothing,
+    constants_are_harmless,
     moving_the_origin,
-)  # fmt: skip
+)
 
 
 def check_clusterer(clusterer: Clusterer, backends: tuple[str, ...] | None = None) -> None:

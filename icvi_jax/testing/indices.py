@@ -145,9 +145,15 @@ def shared_equals_separate(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 INDEX_LAWS = (
-    incremental_equals_batch, carry_is_stable, fleet_equals_loop, permuting_slots, moving_and_scaling, spare_slots,
-    degenerate_inputs, shared_equals_separate,
-)  # fmt: skip
+    incremental_equals_batch,
+    carry_is_stable,
+    fleet_equals_loop,
+    permuting_slots,
+    moving_and_scaling,
+    spare_slots,
+    degenerate_inputs,
+    shared_equals_separate,
+)
 
 
 def check_index(index: Index, backends: tuple[str, ...] | None = None) -> None:

@@ -35,9 +35,16 @@ class Example(NamedTuple):
 
 
 def example(
-    seed: int = 0, samples: int = 40, k: int = 4, features: int = 2, soft: bool = False, births: bool = True,
-    deaths: bool = False, noise: bool = False, missing: bool = False,
-) -> Example:  # fmt: skip
+    seed: int = 0,
+    samples: int = 40,
+    k: int = 4,
+    features: int = 2,
+    soft: bool = False,
+    births: bool = True,
+    deaths: bool = False,
+    noise: bool = False,
+    missing: bool = False,
+) -> Example:
     """A random recorded clustering whose centres wander and are not means.
 
     Parameters

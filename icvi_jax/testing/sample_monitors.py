@@ -117,8 +117,13 @@ def _names_the_step(monitor: SampleMonitor, code: Array, cause: Array, where: st
 
 
 SAMPLE_MONITOR_LAWS = (
-    carry_is_stable, fleet_equals_loop, units_do_not_matter, codes_are_sound, holes_are_skipped, restarts_bit_for_bit,
-)  # fmt: skip
+    carry_is_stable,
+    fleet_equals_loop,
+    units_do_not_matter,
+    codes_are_sound,
+    holes_are_skipped,
+    restarts_bit_for_bit,
+)
 
 
 def check_sample_monitor(monitor: SampleMonitor, backends: tuple[str, ...] | None = None) -> None:

@@ -133,9 +133,13 @@ def _on_host(
 
 
 def _elsewhere(
-    source: Source, panel: Panel, fixed: tuple[Array | None, ...], X: Array, parts: list[Array],
+    source: Source,
+    panel: Panel,
+    fixed: tuple[Array | None, ...],
+    X: Array,
+    parts: list[Array],
     elapsed: Array | None,
-) -> dict[str, Array]:  # fmt: skip
+) -> dict[str, Array]:
     """Scan a recording that is traced or on another device, where it is."""
     X = jnp.asarray(X)
     origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]

@@ -30,7 +30,8 @@ class Broker:
         self.port, self.folder = free_port(), folder
         (folder / "m.conf").write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {folder}/\n"
-            "user root\nmax_queued_messages 0\nautosave_interval 1\n")  # fmt: skip
+            "user root\nmax_queued_messages 0\nautosave_interval 1\n"
+        )
         self.process = None
 
     def start(self):

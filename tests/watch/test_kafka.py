@@ -156,8 +156,16 @@ def test_the_broker_is_told_again_until_it_has_heard_how_far_the_group_is(cluste
 
 def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
     servers, producer = cluster
-    bad = [b"\xff\x00", b"{", b"[1]", b'{"node": "a"}', b'{"node": "a", "v": "x"}', b'{"node": {}, "v": 1}',
-           b'{"node": "a", "v": ' + b"1" * 900_000 + b"}", b"x" * 900_000]  # fmt: skip
+    bad = [
+        b"\xff\x00",
+        b"{",
+        b"[1]",
+        b'{"node": "a"}',
+        b'{"node": "a", "v": "x"}',
+        b'{"node": {}, "v": 1}',
+        b'{"node": "a", "v": ' + b"1" * 900_000 + b"}",
+        b"x" * 900_000,
+    ]
     good = [b'{"node": "a/b/../\\u0000\\n", "v": 1}', b'{"node": "a", "v": NaN}', b'{"v": 3}']
     for value in [good[0], *bad, *good[1:]]:
         producer.produce("readings", value, b"key", 0)

@@ -155,8 +155,13 @@ def test_whoever_reads_the_alarms_may_go_away(tmp_path, expected):
 
 
 def test_ctrl_c_ends_cleanly(tmp_path):
-    started = subprocess.Popen([*COMMAND, "--checkpoint", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    started = subprocess.Popen(
+        [*COMMAND, "--checkpoint", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     started.stdin.write(lines(samples(5)))
     started.stdin.flush()
     until(lambda: ("b", 4) in noted(tmp_path)[0], "the first samples")
