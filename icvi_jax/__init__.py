@@ -11,7 +11,7 @@ from icvi_jax.checkpoint import load as load
 from icvi_jax.checkpoint import load_checkpoint as load_checkpoint
 from icvi_jax.checkpoint import save as save
 from icvi_jax.clusterers import Clusterer as Clusterer
-from icvi_jax.clusterers.listing import *  # noqa: F403  (so that a new one is one line there)
+from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one line there)
 from icvi_jax.drive.devices import use_all_cores as use_all_cores
 from icvi_jax.drive.fleet import run_fleet as run_fleet
 from icvi_jax.drive.live import Live as Live

@@ -1,8 +1,8 @@
 """Anchor: the origin that is subtracted from every sample, so that digits are not lost far from zero.
 
 Every index is translation invariant. In float32 the numbers 1,000,000.25 and 1,000,000.27 are equal; their distances
-from the first sample are not. An anchor has two words, `high + low`, which together hold twice the digits: a Unix time
-in seconds (1.7e9) has its fraction too.
+from the first sample are not. An anchor has two words, `high + low`, which together have twice the digits: enough for a
+Unix time in seconds (1.7e9) with its fraction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from icvi_jax.types import Array, Namespace
 
 
 class Anchor(NamedTuple):
-    """The origin of one stream or of each of a fleet.
+    """The origin of one stream, or of each stream of a fleet.
 
     Attributes
     ----------
@@ -34,19 +34,19 @@ def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: obj
 
 
 def set_anchor(anchor: Anchor, x: Array, there: Array) -> Anchor:
-    """Let the value of `x` (p, *streams) be the origin of each column that has none yet, where it is `there`."""
+    """Make the value of `x` (p, *streams) the origin of each column that has none yet, where it is `there`."""
     xp = namespace(x)
     fresh = there & ~anchor.set
     return Anchor(xp.where(fresh, x, anchor.high), anchor.low, anchor.set | there)
 
 
 def about(anchor: Anchor, x: Array) -> Array:
-    """Coordinates `x` (…, p, *streams) about the anchor."""
+    """Coordinates `x` (…, p, *streams) relative to the anchor."""
     return (x - anchor.high) - anchor.low
 
 
 def back(anchor: Anchor, z: Array) -> Array:
-    """Coordinates about the anchor `z` (…, p, *streams) in the units of the samples."""
+    """Coordinates relative to the anchor `z` (…, p, *streams), in the units of the samples."""
     return (z + anchor.low) + anchor.high
 
 

@@ -1,8 +1,8 @@
-"""What an array and an array library are in the eyes of a type checker: NumPy, JAX, torch and array-api-strict alike.
+"""Types of arrays and array libraries for a type checker: NumPy, JAX, torch and array-api-strict.
 
-Both are structural: whatever has these members will do, and nobody inherits from them. Operators take arrays and plain
-numbers, and give an array of the same library. Shapes are in the docstrings: no type checker follows them through
-broadcasting over `*streams`.
+Both are structural: everything with these members fits, without inheritance. Operators take arrays and plain numbers,
+and return an array of the same library. Shapes are in the docstrings: no type checker can check broadcasting over
+`*streams`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 DType: TypeAlias = Any
-"""A data type. Each library has its own kind; None stands for the library's default."""
+"""A data type. Each library has its own kind; None is the default of the library."""
 
 State: TypeAlias = Any
-"""The state of a part, a named tuple of arrays: each part has a type of its own, and names it in its signatures."""
+"""The state of a part, a named tuple of arrays; each part has its own type and names it in its signatures."""
 
 Stored: TypeAlias = Any
-"""What was read from JSON: nested dictionaries, lists, texts and numbers, checked where they are used."""
+"""Data from JSON: nested dictionaries, lists, texts and numbers, checked where they are used."""
 
 Operand: TypeAlias = Any
-"""The other side of an operator: an array of the same library, or a number."""
+"""The other operand of an operator: an array of the same library, or a number."""
 
 
 class Array(Protocol):
@@ -82,11 +82,11 @@ class Array(Protocol):
 
 
 ArrayLike: TypeAlias = Array | npt.ArrayLike
-"""What becomes an array: arrays, tables, nested lists of numbers."""
+"""Everything that can become an array: arrays, tables, nested lists of numbers."""
 
 
 class Limits(Protocol):
-    """What `finfo` says of a kind of floating-point numbers."""
+    """The result of `finfo`: limits of a type of floating-point numbers."""
 
     @property
     def bits(self) -> int: ...
@@ -105,7 +105,7 @@ class Functions(Protocol):
 
 
 class Namespace(Functions, Protocol):
-    """A module of array functions, such as `numpy` or `jax.numpy`: what is not named here returns an array."""
+    """A module of array functions, such as `numpy` or `jax.numpy`: functions not named here return an array."""
 
     @property
     def linalg(self) -> Functions: ...

@@ -1,4 +1,4 @@
-"""Explain: which pair or cluster an index's value is to blame on."""
+"""Explain: which pair or cluster causes the value of an index."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from icvi_jax.types import Array, Namespace
 
 
 class Explanation(NamedTuple):
-    """Who is to blame, for one stream or for each of a fleet.
+    """The causes, for one stream or for each stream of a fleet.
 
     Attributes
     ----------
     closest : (2, *streams), the pair of slots whose centres are nearest: it sets h. −1 with fewer than two clusters.
     distance : (*streams), its squared distance; NaN with fewer than two clusters.
-    worst : (2, *streams), the pair with the largest ratio (L_i + L_j) / D_ij: it weighs most in Davies–Bouldin.
+    worst : (2, *streams), the pair with the largest ratio (L_i + L_j) / D_ij: it counts most in Davies–Bouldin.
     ratio : (*streams), that ratio.
     level : (k, *streams), each cluster's mean squared distance from its centre, L_i = C_i / M_i; NaN where inactive.
     mass : (k, *streams), each cluster's faded membership; 0 where inactive.
@@ -34,12 +34,12 @@ class Explanation(NamedTuple):
 
 
 def explain(panel: Panel, state: PanelState) -> Explanation:
-    """Say which pair sets h, which is worst in Davies–Bouldin, and how wide each cluster is.
+    """Which pair sets h, which is worst in Davies–Bouldin, and how wide each cluster is.
 
     Parameters
     ----------
     panel : the panel.
-    state : its state; of a pipeline's state, `state.panel`.
+    state : its state; for the state of a pipeline, `state.panel`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
     [0, 1]
     """
     if Dispersion not in panel.statistics:
-        raise ValueError(f"explain: needs an index with dispersions on the panel, such as {DaviesBouldin.__name__}")
+        raise ValueError(f"explain(panel=…): expected an index with dispersions, such as {DaviesBouldin.__name__}")
     stats = panel.stats(state.statistics, state.prototypes)
     xp = stats.xp
     v, active, L = stats.centers, stats.active, stats[Dispersion].level

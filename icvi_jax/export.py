@@ -17,7 +17,7 @@ Leaves: TypeAlias = list[jax.Array]
 
 
 class Export(NamedTuple):
-    """A pipeline as two StableHLO programs, lowered for all platforms asked for.
+    """A pipeline as two StableHLO programs, lowered for all given platforms.
 
     Attributes
     ----------
@@ -50,18 +50,18 @@ def export(
 ) -> Export:
     """Lower a pipeline with `jax.export`, also for platforms that this machine does not have.
 
-    The programs take and return flat lists of arrays, in the order of `jax.tree.leaves`, so that whoever loads them
-    needs no class of this library. A program's `call` runs it, on its own or under `jax.jit`; its `serialize()` makes
-    bytes of it and `jax.export.deserialize` gets it back (both need the package `flatbuffers`);
-    `mlir_module_serialized` is the bare StableHLO, for runtimes other than JAX.
+    The programs take and return flat lists of arrays, in the order of `jax.tree.leaves`, so that no class of this
+    library is needed to load them. `call` runs a program, alone or under `jax.jit`; `serialize()` makes bytes of it
+    and `jax.export.deserialize` loads them (both need the package `flatbuffers`); `mlir_module_serialized` is the
+    StableHLO alone, for runtimes other than JAX.
 
     Parameters
     ----------
     pipe : the pipeline.
     features : p, the number of features.
     streams : N, the size of the fleet; None for one stream, without the last axis.
-    platforms : where the programs shall run.
-    samples : T, how many samples a call of `scan` takes; None leaves it open, at the price of a check in the program.
+    platforms : on which the programs will run.
+    samples : T, how many samples a call of `scan` takes; None: any number, with a check in the program.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from icvi_jax.spec import is_number, number
 
 
 def forgetting_of(half_life: float) -> float:
-    """The forgetting factor with which a sample's weight is halved after `half_life` samples (or time units).
+    """The forgetting factor with which the weight of a sample is halved after `half_life` samples (or time units).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Gate: what a panel can work with: array libraries, shapes, and which samples are usable."""
+"""Checks of the input of a panel: array libraries, shapes, and which samples are usable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from icvi_jax.types import Array, Namespace, Prototypes
 
 
 def punctual(elapsed: Array | None, x: Array) -> Array:
-    """Whether the time since the last sample makes sense, (*streams): finite and not negative."""
+    """Whether the time since the last sample is valid, (*streams): finite and not negative."""
     xp = namespace(x)
     if elapsed is None:
         return xp.ones_like(x[0, ...], dtype=xp.bool)
@@ -17,14 +17,14 @@ def punctual(elapsed: Array | None, x: Array) -> Array:
 
 
 def complete(x: Array, u: Array, centers: Array, active: Array) -> Array:
-    """Whether sample, memberships and all centres in use can be worked with."""
+    """Whether sample, memberships and all centres in use are usable numbers."""
     xp = namespace(x)
     shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
     return usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
 
 
 def check_shapes(anchor: Anchor, prototypes: Prototypes, x: Array, u: Array, centers: Array) -> None:
-    """Complain unless sample, memberships and centres have the shapes of a panel's state."""
+    """Raise a ValueError unless sample, memberships and centres have the shapes of a panel's state."""
     shape = anchor.high.shape
     expected = {"x": shape, "u": prototypes.active.shape, "centers": prototypes.centers.shape}
     for (field, shape), got in zip(expected.items(), (x, u, centers)):
@@ -33,7 +33,7 @@ def check_shapes(anchor: Anchor, prototypes: Prototypes, x: Array, u: Array, cen
 
 
 def renamed(names: Array | None, clusters: Array | None, seen: Array) -> Array | None:
-    """The names of the slots' clusters after a sample that says `clusters`; None where nobody asks for them."""
+    """The cluster names of the slots after a sample with `clusters`; None if they are not needed."""
     if names is None or clusters is None:
         return names
     xp = namespace(names)
@@ -41,10 +41,10 @@ def renamed(names: Array | None, clusters: Array | None, seen: Array) -> Array |
 
 
 def layout(xp: Namespace, dtype: object, streams: tuple[int, ...] | int) -> tuple[Namespace, object, tuple[int, ...]]:
-    """The array-API form of `xp`, its default float where `dtype` is None, and `streams` as a tuple."""
+    """The array-API form of `xp`, its default float if `dtype` is None, and `streams` as a tuple."""
     xp = library(xp)
     streams = (streams,) if isinstance(streams, int) else tuple(streams)
     dtype = xp.asarray(0.0).dtype if dtype is None else dtype
     if not xp.isdtype(xp.empty(0, dtype=dtype).dtype, "real floating"):
-        raise ValueError(f"init(dtype={dtype}): a state is of floats, float32 or float64")
+        raise ValueError(f"init(dtype={dtype}): expected a type of floats, float32 or float64")
     return xp, dtype, streams

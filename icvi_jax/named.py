@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 @jax.tree_util.register_pytree_with_keys_class
 class Named(Mapping[str, V]):
-    """A mapping from names to parts that never changes; a dictionary could not be part of a pipeline that is hashed.
+    """A mapping from names to parts that never changes: unlike a dictionary it can be hashed, as pipelines must be.
 
     Examples
     --------
@@ -42,10 +42,10 @@ class Named(Mapping[str, V]):
         return repr(self._parts)
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[object, V]], tuple[str, ...]]:
-        """The parts in the order they were given, each with its name as a key."""
+        """The parts in the given order, each with its name as a key."""
         return [(jax.tree_util.DictKey(name), part) for name, part in self._parts.items()], tuple(self._parts)
 
     @classmethod
     def tree_unflatten(cls, names: tuple[str, ...], parts: Iterable[V]) -> Named[V]:
-        """The mapping again, from what `tree_flatten_with_keys` gave."""
+        """The mapping from the result of `tree_flatten_with_keys`."""
         return cls(dict(zip(names, parts)))

@@ -13,7 +13,7 @@ def factor_of(norm: Array) -> np.ndarray:
     """The factor L of a positive definite matrix, or an error."""
     a = np.asarray(jax.device_get(norm), dtype=float)
     if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.T):
-        raise ValueError(f"Panel(norm=…): needs a symmetric matrix (p, p), got shape {a.shape}")
+        raise ValueError(f"Panel(norm=…): expected a symmetric matrix (p, p), got shape {a.shape}")
     try:
         return np.linalg.cholesky(a)
     except np.linalg.LinAlgError:

@@ -30,35 +30,36 @@ FAST: dict[type[Index], Callable[[Index], bool]] = {
     BallHall: lambda index: True,
     RSquared: lambda index: True,
 }
-"""The indices that have a closed form, and whether one has it with its options."""
+"""The indices with a closed form, and whether they have it with their options."""
 
 
 class Spread(NamedTuple):
-    """What is read of the dispersion: J, and in place of the levels what `Joined.over_slots` makes their sum of."""
+    """What indices use of the dispersion: J, and values from which `Joined.over_slots` computes the sum of the
+    levels."""
 
     total: Array
     level: Array
 
 
 class Between(NamedTuple):
-    """What is read of all samples: B."""
+    """What indices use of all samples: B."""
 
     between: Array
 
 
 class Apart(NamedTuple):
-    """What is read of the separation: h."""
+    """What indices use of the separation: h."""
 
     smallest: Array
 
 
 class Joined(Stats):
-    """What these indices read of the statistics, for every proposal: arrays (k + 1, *streams).
+    """What these indices use of the statistics, for every proposal: arrays (k + 1, *streams).
 
     Parameters
     ----------
     panel, state : the panel and its state.
-    z : (p, *streams), the sample about the anchor.
+    z : (p, *streams), the sample relative to the anchor.
     """
 
     def __init__(self, panel: Panel, state: PanelState, z: Array) -> None:
@@ -66,7 +67,7 @@ class Joined(Stats):
         now = panel.stats(state.statistics, state.prototypes)
         super().__init__((), state.statistics, state.prototypes)
         self._now, self._x, self._lam = now, panel.seen_by(z), cast(panel.forgetting, z)
-        self.active = xp.concat([now.active, xp.ones_like(now.active[:1, ...])])  # one slot more, for its own cluster
+        self.active = xp.concat([now.active, xp.ones_like(now.active[:1, ...])])  # one more slot, for its own cluster
         self._d = squares(self._x - now.centers, 1)
         self._own = slots(self.active, self.active.shape[0]) == now.active.shape[0]
         self.k = now.k + xp.astype(self._own, z.dtype)
@@ -132,7 +133,7 @@ class Joined(Stats):
             nearest = xp.min(D, axis=1)
             partner = xp.argmin(D, axis=1)
             second = xp.min(xp.where(partner[:, None, ...] == index[None, ...], none, D), axis=1)
-            # without c: for every other slot its nearest, or its second nearest where that was c
+            # without c: the nearest of every other slot, or the second nearest if that is c
             left = xp.where(partner[None, ...] == index[:, None, ...], second[None, ...], nearest[None, ...])
             left = xp.where(index[:, None, ...] == index[None, ...], none, left)
             third = xp.min(left, axis=1)
@@ -145,6 +146,6 @@ class Joined(Stats):
         return Apart(xp.concat([h, own[None, ...]]))
 
     def read(self, index: Index, forgetting: Array) -> Array:
-        """The values of an index, NaN at nothing but singletons."""
+        """The values of an index; NaN where all clusters are single samples."""
         value = index.value(self, forgetting)
         return self.xp.where(self.singletons, self.xp.full_like(value, self.xp.nan), value)

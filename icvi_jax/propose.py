@@ -1,4 +1,4 @@
-"""Propose: what the indices would say if a sample joined each cluster, or were one of its own."""
+"""Propose: the index values if a sample joined each cluster, or made its own."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from icvi_jax.types import Array, Event, Prototypes
 
 
 def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> dict[str, Array]:
-    """The values the panel would have after the sample `x`, for every cluster it may join; the state stays as it is.
+    """The values the panel would have after the sample `x`, for every cluster it may join; the state does not change.
 
-    The centre of the cluster it joins moves by g = 1/(λM + 1) towards it, M being the cluster's mass. A cluster of its
-    own is computed with one slot more, so also when all are taken.
+    The centre of the cluster it joins moves towards it by g = 1/(λM + 1), where M is the mass of the cluster. Its own
+    cluster is computed with one more slot, so also when all slots are used.
 
     Parameters
     ----------
-    panel, state : the panel and its state; of a pipeline's state, `state.panel`.
+    panel, state : the panel and its state; for the state of a pipeline, `state.panel`.
     x : (p, *streams), the sample, in the units of the panel's samples. Not finite: all values are NaN.
-    means : say that the centres are the means of their members and that no sample was noise: then `XieBeni`,
+    means : True if the centres are the means of their members and no sample was noise: then `XieBeni`,
         `CalinskiHarabasz`, `WB`, `BallHall` and `RSquared` are computed for all clusters at once, O(k²) instead of
         O(k³), with the same result. Not for ``Panel(of="clusters")``.
 
     Returns
     -------
-    By index name (k + 1, *streams): `x` joins slot 0 … k − 1, NaN where it is not active; the last: a cluster of its
-    own.
+    By index name (k + 1, *streams): `x` joins slot 0 … k − 1, NaN where it is not active; the last: its own cluster.
 
     Examples
     --------
-    A nearest-centre clusterer that accepts only what does not worsen the index; the rest is noise:
+    A nearest-centre clusterer that only accepts samples that do not make the index worse; the others are noise:
 
     >>> import numpy as np, icvi_jax as icvi
     >>> panel = icvi.Panel(indices=(icvi.CalinskiHarabasz(),))
@@ -80,7 +79,7 @@ def _never(index: Index) -> bool:
 
 
 def _stepped(panel: Panel, state: PanelState, z: Array) -> dict[str, Array]:
-    """Every proposal as a stream of its own: one update and one read-out for all of them."""
+    """Every proposal as a separate stream: one update and one computation of the indices for all."""
     xp = namespace(z)
     k, features, *streams = state.prototypes.centers.shape
     room = panel.start(k + 1, features, tuple(streams), xp, z.dtype)

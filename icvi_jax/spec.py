@@ -15,7 +15,7 @@ T = TypeVar("T")
 def static(default: T = dataclasses.MISSING) -> T:  # type: ignore[assignment]  # see `required`
     """A configuration field that belongs to the structure: changing it recompiles.
 
-    Without a default use `required`: it is the same, and a type checker knows that the field must be given.
+    For a field without a default use `required`: then a type checker knows that it must be given.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def required() -> Any:
 
 
 def derived(*, init: Literal[False] = False) -> Any:
-    """A leaf that `__post_init__` works out from the others."""
+    """A leaf that `__post_init__` computes from the others."""
     return dataclasses.field(init=init, repr=False, compare=False, default=None)
 
 
@@ -44,12 +44,12 @@ def derived(*, init: Literal[False] = False) -> Any:
 def spec(cls: type[T]) -> type[T]:
     """Make `cls` a frozen keyword-only dataclass and register it as a pytree.
 
-    Fields made with `static` are part of the tree's structure; all others are children, so that a new number does not
-    recompile and one can `vmap` or differentiate over it. Validation in `__post_init__` runs where a person builds the
-    object and never when JAX rebuilds it from tracers.
+    Fields made with `static` belong to the structure of the tree; all others are children, so that a new number does
+    not recompile, and `vmap` and `grad` work over it. Checks in `__post_init__` run when a user makes the object, never
+    when JAX makes it again from tracers.
     """
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it has become one in the line above
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above
     data = tuple(f.name for f in fields if not f.metadata.get("static"))
     meta = tuple(f.name for f in fields if f.metadata.get("static"))
 
@@ -72,7 +72,7 @@ def spec(cls: type[T]) -> type[T]:
 
 def changed(obj: T, **values: object) -> T:
     """A copy of a `spec` with other values in some fields, for an object of which only a base class is known."""
-    copy: T = dataclasses.replace(obj, **values)  # type: ignore[type-var]  # a base class is no dataclass itself
+    copy: T = dataclasses.replace(obj, **values)  # type: ignore[type-var]  # a base class is not a dataclass itself
     return copy
 
 
@@ -83,36 +83,36 @@ def settle(obj: object, **values: object) -> None:
 
 
 def one_of(owner: str, field: str, value: str, choices: tuple[str, ...]) -> None:
-    """Complain unless `value` is one of `choices`."""
+    """Raise a ValueError unless `value` is one of `choices`."""
     if value not in choices:
         raise ValueError(f"{owner}({field}={value!r}): choose one of {', '.join(map(repr, choices))}")
 
 
 def whole(owner: str, field: str, value: int, least: int = 1) -> None:
-    """Complain unless `value` is an integer of at least `least`."""
+    """Raise a ValueError unless `value` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{owner}({field}={value!r}): needs a whole number of at least {least}")
+        raise ValueError(f"{owner}({field}={value!r}): expected an integer of at least {least}")
 
 
 def number(owner: str, field: str, value: float, ok: bool, wanted: str) -> None:
-    """Complain unless `ok`; `wanted` says in words what would have been."""
+    """Raise a ValueError unless `ok`; `wanted` says in words what is expected."""
     if not ok:
-        raise ValueError(f"{owner}({field}={value!r}): needs {wanted}")
+        raise ValueError(f"{owner}({field}={value!r}): expected {wanted}")
 
 
 def above(owner: str, field: str, value: float, least: float, below: float = math.inf) -> None:
-    """Complain unless a plain number is above `least`, and below or at `below`; tracers pass."""
+    """Raise a ValueError unless a plain number is above `least` and at most `below`; tracers pass."""
     if is_number(value):
         end = "" if below == math.inf else f", at most {below}"
         number(owner, field, value, least < value <= below, f"a number above {least}{end}")
 
 
 def finite(owner: str, field: str, value: float, least: float) -> None:
-    """Complain unless a plain number is above `least` and finite; tracers pass."""
+    """Raise a ValueError unless a plain number is above `least` and finite; tracers pass."""
     if is_number(value):
         number(owner, field, value, least < value < math.inf, f"a finite number above {least}")
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a plain number: tracers and arrays are left to whoever made them."""
+    """Whether `value` is a plain number; tracers and arrays are not checked."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Standardize: a z-score, so that sensors with different units count alike."""
+"""Standardize: a z-score, so that sensors with different units have equal weight."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class StandardizeState(NamedTuple):
 
 @spec
 class Standardize:
-    """Z-score, honest to the stream: a sample is scaled by what was seen up to and including itself.
+    """Z-score for streams: a sample is scaled by the samples up to and including itself.
 
     .. math:: z = (x − m) / σ, \\quad b = 1/(λM + 1), \\quad m ← m + b (x − m), \\quad
               σ² ← (1 − b)(σ² + b (x − m_{old})²)
 
     A feature that never changed gives 0. The first sample gives 0 in every feature.
 
-    A scale that runs for ever hides changes: what is new soon counts as usual. With a `warmup` it runs for so many
-    samples, and from then on b = 1 / `memory`: 0 where the memory is infinite, so that the scale is frozen. A feature
-    that did not change during the warm-up goes on with b = 1 / (warmup + 1) until it does; its first change is then
-    √warmup large in any unit.
+    A scale that is always updated hides changes: new values soon count as usual. With a `warmup` it is updated fully
+    for so many samples, and from then on with b = 1 / `memory`: 0 if the memory is infinite, so that the scale is
+    frozen. A feature that did not change during the warm-up continues with b = 1 / (warmup + 1) until it does; its
+    first change then has the size √warmup in any unit.
 
     Parameters
     ----------
-    forgetting : λ in (0, 1]; 1 never forgets. With a warm-up it is 1.
-    warmup : number of samples after which the scale is held; None: never.
+    forgetting : λ in (0, 1]; 1 never forgets. With a warm-up it must be 1.
+    warmup : number of samples after which the scale is frozen, or changes with `memory`; None: never.
     memory : about how many samples the scale remembers after the warm-up.
 
     Examples
@@ -63,7 +63,9 @@ class Standardize:
             whole("Standardize", "warmup", self.warmup, 2)
             if is_number(self.forgetting):
                 fine = self.forgetting == 1
-                number("Standardize", "forgetting", self.forgetting, fine, "to be 1 with a warmup: use memory instead")
+                number(
+                    "Standardize", "forgetting", self.forgetting, fine, "1 together with a warmup; use memory instead"
+                )
         elif is_number(self.memory):
             number("Standardize", "memory", self.memory, self.memory == math.inf, "a warmup, or use forgetting instead")
 
@@ -72,7 +74,7 @@ class Standardize:
         return StandardizeState(xp.zeros(streams, dtype=dtype), flat, flat)
 
     def step(self, state: StandardizeState, x: Array, seen: Array) -> tuple[StandardizeState, Array]:
-        """Take in `x` (p, *streams) where it was `seen`, and scale it."""
+        """Update with `x` (p, *streams) where it was `seen`, and scale it."""
         xp = namespace(x)
         one, there = xp.ones_like(state.mass), xp.astype(seen, x.dtype)
         mass, b = share(state.mass, xp.where(seen, cast(self.forgetting, x), one), there)
@@ -88,7 +90,7 @@ class Standardize:
         return new, (x - new.mean) / _scale(xp, new)
 
     def restore(self, state: StandardizeState, z: Array) -> Array:
-        """Coordinates `z` (…, p, *streams) in the units of the samples, by the scale of now."""
+        """Coordinates `z` (…, p, *streams) in the units of the samples, by the present scale."""
         return z * _scale(namespace(z), state) + state.mean
 
 

@@ -1,4 +1,4 @@
-"""Surgery: pure functions that change what a panel has seen: forget a sample, merge two clusters, join two shards."""
+"""Surgery: pure functions that change the state of a panel: remove a sample, merge two clusters, join two shards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from icvi_jax.types import Array, Merge, Prototypes
 
 
 def read(panel: Panel, state: PanelState) -> dict[str, Array]:
-    """The index values of a panel's state as it stands, by name.
+    """The index values of a panel's state, by name.
 
     Examples
     --------
@@ -30,12 +30,11 @@ def read(panel: Panel, state: PanelState) -> dict[str, Array]:
 
 
 def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Array = 0.0) -> PanelState:
-    """Forget a sample again, as if it had never come.
+    """Remove a sample, as if it had never come.
 
-    Exact up to rounding; what rounding makes of a spread below zero is 0. Centres stay where they are: the next step
-    says where they have gone. Two things cannot be undone: the reach of a lone cluster, which stands in for the
-    separation while k = 1, and the fading that the sample's own step brought, so that with forgetting the samples
-    before it stay one step older.
+    Exact up to rounding; a spread that rounding makes negative is 0. Centres stay where they are: the next step gives
+    their new places. Two things cannot be undone: the reach of a single cluster, which replaces the separation while
+    k = 1; and the fading at the step of the sample, so that with forgetting the samples before it stay one step older.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Arr
     x : (p, *streams), the sample. Not finite: nothing changes.
     u : (k, *streams), its memberships as they were.
     age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
-        λ^age of its weight left. Without forgetting it plays no part.
+        λ^age of its weight left. Without forgetting it has no effect.
 
     Examples
     --------
@@ -73,8 +72,8 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Arr
 def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None = None) -> PanelState:
     """Merge cluster `j` into cluster `i`: slot i has the members of both, slot j is free.
 
-    Members keep the weights they had, u_i^m and u_j^m each; for crisp clusters the result is that of one cluster from
-    the start. Memberships of past samples, which `PartitionCoefficient` and `PartitionEntropy` read, stay as they were.
+    Members keep their weights, u_i^m and u_j^m; for crisp clusters the result is the same as with one cluster from the
+    start. Memberships of past samples, which `PartitionCoefficient` and `PartitionEntropy` use, do not change.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
         if slot >= k:
             raise ValueError(f"merge({field}={slot}): the slots are 0 … {k - 1}")
     if i == j:
-        raise ValueError(f"merge(i={i}, j={j}): needs two different slots")
+        raise ValueError(f"merge(i={i}, j={j}): expected two different slots")
     if center is None:
         place = _between(state, i, j)
     else:
@@ -120,12 +119,12 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
 
 
 def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:
-    """Join two shards that watched the same clusters into the state of one that saw both.
+    """Join two shards with the same clusters into the state of one that saw the samples of both.
 
     Parameters
     ----------
     panel : the panel of both.
-    earlier, later : their states. Without forgetting the order plays no part, but for the centres, which are those of
+    earlier, later : their states. Without forgetting the order only matters for the centres, which are those of
         `later`. A slot that `later` does not use is forgotten; one that was freed and used again within `later` must
         not be in use in `earlier`.
     elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
@@ -178,12 +177,12 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
 
 
 def _gap(state: PanelState, anchor: Anchor) -> Array:
-    """How far the anchor of a state is from another one: (p, *streams)."""
+    """The difference between the anchor of a state and another one: (p, *streams)."""
     return (state.anchor.high - anchor.high) + (state.anchor.low - anchor.low)
 
 
 def _between(state: PanelState, i: int, j: int) -> Array:
-    """The mean of two centres (p, *streams), about the anchor."""
+    """The mean of two centres (p, *streams), relative to the anchor."""
     xp = namespace(state.anchor.high)
     centers, active, _ = state.prototypes
     use = [xp.astype(active[s, ...], centers.dtype) for s in (i, j)]
@@ -193,5 +192,5 @@ def _between(state: PanelState, i: int, j: int) -> Array:
         use = [xp.where(some, mass[s, ...], a) for s, a in zip((i, j), use)]
     total = use[0] + use[1]
     share = use[1] / xp.where(total > 0, total, xp.ones_like(total))
-    first = xp.where(use[0] > 0, centers[i, ...], centers[j, ...])  # the centre of a free slot means nothing
+    first = xp.where(use[0] > 0, centers[i, ...], centers[j, ...])  # the centre of a free slot is undefined
     return first + share * (centers[j, ...] - first)

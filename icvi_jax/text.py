@@ -6,7 +6,7 @@ import sys
 
 
 def one_line(text: str) -> str:
-    """Make text of any origin safe for one line of a terminal: control characters are shown, not obeyed.
+    """Make text of any origin safe for one line of a terminal: control characters are shown, not executed.
 
     Examples
     --------
@@ -18,7 +18,7 @@ def one_line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print one line on standard error; where nobody reads it any more, that is no reason to stop."""
+    """Print one line on standard error; errors are ignored, since a closed output is no reason to stop."""
     try:
         print(f"icvi: {one_line(text)[:600]}", file=sys.stderr, flush=True)
     except (OSError, ValueError):

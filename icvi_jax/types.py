@@ -1,4 +1,4 @@
-"""What flows through a pipeline: named tuples, so that JAX, torch.func and plain Python see the same thing."""
+"""The data in a pipeline: named tuples, which JAX, torch.func and plain Python all understand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Prototypes(NamedTuple):
     ----------
     centers : (k, p, *streams).
     active : (k, *streams), boolean.
-    names : (k, *streams), integer: the persistent name of the cluster each slot belongs to, −1 for none. None where a
+    names : (k, *streams), integer: the persistent name of the cluster each slot belongs to, −1 for none. None if every
         cluster has one slot and the slot is its name.
 
     Examples
@@ -49,8 +49,8 @@ class Merge(NamedTuple):
 
     Attributes
     ----------
-    into : (k, *streams), boolean: the slot that has the members of both from now on; all False where none was merged.
-    gone : (k, *streams), boolean: the slot whose members it got.
+    into : (k, *streams), boolean: the slot that has the members of both from now on; all False without a merge.
+    gone : (k, *streams), boolean: the slot that lost its members.
     """
 
     into: Array
@@ -58,11 +58,11 @@ class Merge(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a reading shows of a clusterer, and no statistic needs.
+    """Output of a clusterer for readings, which no statistic needs.
 
     Attributes
     ----------
-    label : (*streams), integer: the slot the sample is assigned to, −1 for none.
+    label : (*streams), integer: the slot of the sample, −1 for none.
     k : (*streams), integer: the number of clusters the clusterer reports.
     outlier, overflow : (*streams), boolean: belongs to no cluster; a cluster was needed and no slot was free.
     cluster : (*streams), integer: the persistent name of the sample's cluster; the label where clusters have no names.
@@ -79,7 +79,7 @@ class Shown(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What a clusterer did with one sample: all that statistics and indices ever see.
+    """What a clusterer did with one sample: the only input of statistics and indices.
 
     In one step clusters are merged first, then slots are born, then the sample joins with its memberships.
 
@@ -90,12 +90,12 @@ class Event(NamedTuple):
     before, after : prototypes before and after the sample.
     seen : (*streams), False where the sample is missing.
     ready : (*streams), False during warm-up: values are NaN then.
-    shown : what a reading shows; None where nobody reads it.
-    born : (k, *streams), boolean, or None: slots that begin anew with this sample although they were in use. A slot
-        that becomes active begins anew in any case.
+    shown : output for readings; None if it is not needed.
+    born : (k, *streams), boolean, or None: slots that start again with this sample although they were in use. A slot
+        that becomes active starts again in any case.
     merge : clusters that became one, or None.
-    begin : (*streams) or None. Where True, evaluation starts with this sample as the paper has it: dispersion from
-        zero, every active slot with the mass `begin_mass`. None: statistics run from the first sample.
+    begin : (*streams) or None. Where True, evaluation starts with this sample as in the paper: dispersion from zero,
+        every active slot with the mass `begin_mass`. None: statistics start with the first sample.
     begin_mass : number of samples before evaluation began; None with `begin`.
 
     Examples
@@ -122,14 +122,14 @@ class Event(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """What a monitor says at one sample.
+    """The output of a monitor at one sample.
 
     Attributes
     ----------
     code : (*streams), integer: 0 quiet, 1 spike, 2 recovered, 3 distress. Non-zero only at the sample that raises it.
-    score : (*streams), how bad things are, comparable across streams.
+    score : (*streams), how strong the evidence is, comparable across streams.
     standing : (*streams), boolean: distress from a 3 until the next 2.
-    cause : (*streams), integer: the column that changed, −1 where quiet and where no column is to blame.
+    cause : (*streams), integer: the column that changed, −1 without an alarm and where it is no single column.
     p : (*streams), how surprising the sample is: the share of quiet samples that look as unusual; NaN where unknown.
 
     Examples
@@ -149,7 +149,7 @@ class Alarm(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a person reads after one sample.
+    """The output of a pipeline after one sample.
 
     Attributes
     ----------

@@ -211,7 +211,7 @@ def test_messages():
         Slots(0, 2)
     with pytest.raises(ValueError, match="identity='name'"):
         Slots(2, 2, "name")
-    with pytest.raises(ValueError, match=r"centre 7 has shape \(3,\), wanted is \(2,\)"):
+    with pytest.raises(ValueError, match=r"centre 7 has shape \(3,\), expected \(2,\)"):
         Slots(2, 2).update({7: np.zeros(3)})
     with pytest.raises(ValueError, match=r"axes \(T, p\)"):
         follow(Scripted(), np.zeros(3), 2)

@@ -51,7 +51,7 @@ def test_processes_meet_or_are_told_why_not():
         thread.join()
         assert "is not process 0 of a fleet" in told
     for wrong in ("head", "head:", ":7777", "head:99999", "head:x"):
-        assert "no host:port" in meeting((wrong, 2, 1, 1))[0]
+        assert "expected host:port" in meeting((wrong, 2, 1, 1))[0]
 
 
 def test_a_silent_or_broken_partner_is_a_clear_error():
@@ -62,7 +62,7 @@ def test_a_silent_or_broken_partner_is_a_clear_error():
     def torn():
         raise ValueError("UNKNOWN: Gloo AllGather failed: Connection reset by peer")
 
-    with pytest.raises(PeerLost, match="another process is gone: .*reset by peer"):
+    with pytest.raises(PeerLost, match="another process has died: .*reset by peer"):
         group.together(torn)
     with pytest.raises(ZeroDivisionError):
         group.together(lambda: 1 / 0)

@@ -97,7 +97,7 @@ class TestStandardize:
         [
             ({"warmup": 1}, "warmup=1"),
             ({"warmup": 50, "forgetting": 0.9}, "use memory"),
-            ({"memory": 100}, "needs a warmup"),
+            ({"memory": 100}, "expected a warmup"),
             ({"warmup": 50, "memory": 0}, "memory=0"),
         ],
     )

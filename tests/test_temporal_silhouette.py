@@ -47,7 +47,7 @@ def test_far_from_the_origin_and_in_other_units():
     t, X, labels = stream(9)
     want = temporal_silhouette(t, X, labels)
     assert abs(temporal_silhouette(t, X + 1e8, labels) - want) < 1e-6
-    with pytest.raises(ValueError, match="labels=.*one a sample"):
+    with pytest.raises(ValueError, match="labels=.*one per sample"):
         temporal_silhouette(t, X, labels[:-1])
     with pytest.raises(ValueError, match="window=0"):
         temporal_silhouette(t, X, labels, window=0)

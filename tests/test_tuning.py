@@ -172,7 +172,7 @@ def test_descend_finds_the_bottom():
 def test_messages():
     X, changes = draws(2, 100)
     plain = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
-    with pytest.raises(ValueError, match="needs one monitor, a Distress"):
+    with pytest.raises(ValueError, match="expected one monitor, a Distress"):
         tuning.tune(plain, X, changes, 15)
     with pytest.raises(ValueError, match="3 lists for 2 streams"):
         tuning.tune(pipeline(), X, [*changes, []], 15)

@@ -1,4 +1,4 @@
-"""Adapters: clusterers of other libraries under our panel, with centres whose number changes, drops and grows.
+"""Adapters: clusterers of other libraries with our panel; the number of their centres may change.
 
 >>> import numpy as np, icvi_jax as icvi
 >>> from icvi_jax.adapters import Snapshot, Watch

@@ -1,4 +1,4 @@
-"""Follow a foreign clusterer along a stream: recorded for `validate`, or live under a panel."""
+"""Run a clusterer of another library along a stream: recorded for `validate`, or live with a panel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Learned: TypeAlias = tuple[NDArray[np.floating], NDArray[np.floating], NDArray[n
 
 
 class Followed(NamedTuple):
-    """What a foreign clusterer did along a stream, in the form of `icvi_jax.validate` and `icvi_jax.batch`.
+    """What a clusterer of another library did along a stream, as input for `icvi_jax.validate` and `icvi_jax.batch`.
 
     Attributes
     ----------
@@ -25,8 +25,7 @@ class Followed(NamedTuple):
     active : (T, capacity), the slots in use after each sample.
     label : (T,), slot of each sample; −1 is noise or missing.
     overflow : (T,), a centre found no slot at this sample: use more capacity.
-    cluster : (T,), the persistent name of each sample's cluster, which no other cluster ever has; −1 is noise or
-        missing.
+    cluster : (T,), the persistent, unique name of the cluster of each sample; −1 is noise or missing.
     """
 
     memberships: NDArray[np.floating]
@@ -50,14 +49,14 @@ class Followed(NamedTuple):
 
 
 def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest") -> Followed:
-    """Let a foreign clusterer learn a recorded stream, one sample at a time.
+    """Let a clusterer of another library learn a recorded stream, one sample at a time.
 
     Parameters
     ----------
     model : such as `River(…)`, `Scikit(…)` or your own; it is changed.
-    X : (T, p); rows that are not finite are missing, and the clusterer does not hear of them.
+    X : (T, p); rows that are not finite are missing, and the clusterer does not get them.
     capacity : most centres at a time.
-    identity : how centres are told apart from sample to sample; see `Slots`.
+    identity : how centres are recognised from sample to sample; see `Slots`.
 
     Examples
     --------
@@ -72,7 +71,7 @@ def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest
     """
     X = np.asarray(X, dtype=float)
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"follow: X needs the axes (T, p) and at least one sample, got shape {X.shape}")
+        raise ValueError(f"follow(X=…): expected the axes (T, p) and at least one sample, got shape {X.shape}")
     slots = Slots(capacity, X.shape[1], identity)
     rows = [_learn(model, slots, x) for x in X]
     u, centers, active, label, overflow, cluster = (np.stack(parts) for parts in zip(*rows))
@@ -80,7 +79,7 @@ def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest
 
 
 class Watch:
-    """A foreign clusterer and a panel, live: one sample in, index values out.
+    """A clusterer of another library and a panel, live: each sample gives index values.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ class Watch:
     model : such as `River(…)`, `Scikit(…)` or your own.
     features : p.
     capacity : most centres at a time.
-    identity : how centres are told apart from sample to sample; see `Slots`.
+    identity : how centres are recognised from sample to sample; see `Slots`.
 
     Attributes
     ----------
@@ -116,10 +115,10 @@ class Watch:
         self.label, self.cluster, self.overflow = -1, -1, False
 
     def tick(self, x: ArrayLike) -> dict[str, Array]:
-        """Take in the sample x (p,); where it is not finite it is missing and nothing changes."""
+        """Process the sample x (p,); if it is not finite, it is missing and nothing changes."""
         x = np.asarray(x, dtype=float)
         if x.shape != self.slots.centers.shape[1:]:
-            raise ValueError(f"Watch.tick: needs a sample of shape {self.slots.centers.shape[1:]}, got {x.shape}")
+            raise ValueError(f"Watch.tick(x=…): expected shape {self.slots.centers.shape[1:]}, got {x.shape}")
         u, centers, active, self.label, self.overflow, self.cluster = _learn(self.model, self.slots, x)
         self.state, values = self.panel.step(self.state, x, u, centers, active)
         return values

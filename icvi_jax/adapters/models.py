@@ -1,4 +1,4 @@
-"""What a foreign clusterer must say after each sample, and how river's and scikit-learn's are made to say it."""
+"""What a clusterer of another library must return after each sample, and adapters for river and scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Snapshot(NamedTuple):
-    """What a clusterer says after it has learned one sample.
+    """The result of a clusterer after one sample.
 
     Attributes
     ----------
     label : name of the centre the sample belongs to; None, or a name that no centre has, is noise.
-    centers : the centres (p,) there are now, by name.
+    centers : the present centres (p,), by name.
     """
 
     label: Hashable | None
@@ -23,15 +23,15 @@ class Snapshot(NamedTuple):
 
 
 class Foreign(Protocol):
-    """A clusterer of any kind: it learns one sample and says what came of it."""
+    """A clusterer of any kind: it learns one sample and returns a snapshot."""
 
     def learn(self, x: NDArray[np.floating]) -> Snapshot:
-        """Take in the sample x (p,)."""
+        """Learn the sample x (p,)."""
         ...
 
 
 class RiverClusterer(Protocol):
-    """The part of river's clusterers that is used."""
+    """The methods of river's clusterers that are used."""
 
     centers: Mapping[int, Mapping[Hashable, float]]
 
@@ -47,10 +47,10 @@ class RiverClusterer(Protocol):
 class River:
     """A clusterer of river: KMeans, STREAMKMeans, CluStream, DBSTREAM, DenStream.
 
-    The sample is learned first and labelled after, so that label and centres belong together. Before there are centres
-    every sample is noise. CluStream, DBSTREAM and DenStream number their clusters anew as they go, so the numbers say
-    nothing about which was which: follow them with ``identity="nearest"``, the default. KMeans and STREAMKMeans keep
-    theirs: ``identity="key"``.
+    The sample is learned first and labelled after, so that label and centres belong together. Before there are centres,
+    every sample is noise. CluStream, DBSTREAM and DenStream change the numbers of their clusters, so a number does not
+    identify a cluster: use ``identity="nearest"``, the default. KMeans and STREAMKMeans keep theirs:
+    ``identity="key"``.
 
     Parameters
     ----------
@@ -77,20 +77,20 @@ class River:
             raise ValueError(f"River(names=…): {len(names)} names, the sample has {len(x)} features")
         sample = dict(zip(names, map(float, x)))
         self.model.learn_one(sample)
-        label = self.model.predict_one(sample)  # DenStream makes its clusters here, so centres come after
+        label = self.model.predict_one(sample)  # DenStream makes its clusters here, so ask for centres later
         centers: dict[Hashable, NDArray[np.floating]] = {}
         for key, center in self.model.centers.items():
-            if all(name in center for name in names):  # asking a defaultdict for a missing one would make it up
+            if all(name in center for name in names):  # a defaultdict would add a missing name
                 centers[key] = np.array([center[name] for name in names], dtype=float)
         return Snapshot(label, centers)
 
 
 CENTERS = ("cluster_centers_", "subcluster_centers_")
-"""Where scikit-learn's clusterers keep their centres."""
+"""Attributes of scikit-learn's clusterers with their centres."""
 
 
 class ScikitClusterer(Protocol):
-    """The part of scikit-learn's incremental clusterers that is used."""
+    """The methods of scikit-learn's incremental clusterers that are used."""
 
     n_clusters: int | None
 
@@ -102,16 +102,16 @@ class ScikitClusterer(Protocol):
 class Scikit:
     """An incremental clusterer of scikit-learn: MiniBatchKMeans, or Birch.
 
-    The label of a sample is the nearest centre, as these models predict it; asking them would cost more than all else.
-    Centres of Birch are its subclusters, so its ``n_clusters=None`` is what is followed; their numbers change as its
-    tree is rebuilt: ``identity="nearest"``. MiniBatchKMeans keeps its numbers: ``identity="key"``.
+    The label of a sample is the nearest centre, as these models predict it; calling their `predict` would take longer
+    than all the rest. Centres of Birch are its subclusters, as with its ``n_clusters=None``; their numbers change when
+    its tree is rebuilt: ``identity="nearest"``. MiniBatchKMeans keeps its numbers: ``identity="key"``.
 
     Parameters
     ----------
     model : has `partial_fit` and, once fitted, centres.
-    first : samples gathered for the first `partial_fit`, which MiniBatchKMeans seeds its centres from; its `n_clusters`
-        by default. Until then every sample is noise.
-    batch : samples learned at a time from then on; in between, labels come from the centres as they are.
+    first : samples collected for the first `partial_fit`, from which MiniBatchKMeans takes its first centres; its
+        `n_clusters` by default. Until then every sample is noise.
+    batch : samples learned at a time after that; in between, labels come from the present centres.
     centers : name of the fitted attribute; ``"cluster_centers_"`` by default, or where there is none, as in Birch,
         ``"subcluster_centers_"``.
 
@@ -129,14 +129,14 @@ class Scikit:
         wanted = first if first is not None else model.n_clusters or 1
         for field, value in (("first", wanted), ("batch", batch)):
             if value < 1:
-                raise ValueError(f"Scikit({field}={value!r}): needs a whole number of at least 1")
+                raise ValueError(f"Scikit({field}={value!r}): expected an integer of at least 1")
         self.model, self.batch = model, batch
         self.attributes = CENTERS if centers is None else (centers,)
         self._waiting: list[NDArray[np.floating]] = []
         self._wanted, self._fitted = wanted, False
 
     def learn(self, x: NDArray[np.floating]) -> Snapshot:
-        """Learn the sample, or keep it until there are enough, then say which centre is nearest."""
+        """Learn the sample, or keep it until there are enough; the label is the nearest centre."""
         self._waiting.append(np.array(x, dtype=float))
         if len(self._waiting) >= self._wanted:
             self.model.partial_fit(np.stack(self._waiting))
@@ -152,5 +152,5 @@ class Scikit:
         centers = next((rows for rows in found if rows is not None), None)
         if centers is None:
             names = " or ".join(map(repr, self.attributes))
-            raise ValueError(f"Scikit(model=…): a fitted {type(self.model).__name__} has no {names}; say centers=…")
+            raise ValueError(f"Scikit(model=…): a fitted {type(self.model).__name__} has no {names}; give centers=…")
         return np.array(centers, dtype=float)

@@ -1,4 +1,4 @@
-"""Slots: which of a changing set of centres is which, in a fixed number of places."""
+"""Slots: keep a changing set of centres in a fixed number of places, and recognise each centre."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from icvi_jax.spec import one_of, whole
 
 
 class Slots:
-    """Places for centres that come, go and may be renumbered.
+    """Places for centres that appear, disappear and may get other numbers.
 
-    A centre keeps its slot and its name for life; slots are used again, names are not. A slot is free again from the
-    sample after its centre went, never at the same one: the panel must see it inactive once, or it would take the
-    newcomer for the old centre moved.
+    A centre keeps its slot and its name as long as it exists; slots are used again, names are not. A slot is free again
+    one sample after its centre disappeared: the panel must see it inactive once, otherwise it would take the new centre
+    for the old one, moved.
 
     Parameters
     ----------
-    capacity : most centres there can be. Further ones wait, and `overflow` says so, until a slot is free.
+    capacity : most centres. Further ones wait until a slot is free, and `overflow` is True.
     features : p.
-    identity : "key": a centre is who its name says. "nearest": names mean nothing; an old and a new centre are the same
-        if each is the other's nearest. Old ones without a partner died, new ones without one were born.
+    identity : "key": a centre is identified by its name. "nearest": names are ignored; an old and a new centre are the
+        same if each is the nearest of the other. Old ones without a partner have died, new ones are born.
 
     Attributes
     ----------
-    centers : (capacity, p); of no meaning where not active.
+    centers : (capacity, p); undefined where not active.
     active : (capacity,), boolean.
     names : (capacity,), integer: the persistent name of the centre in each slot, −1 where there is none.
     overflow : whether a centre found no free slot at the last update.
@@ -55,11 +55,11 @@ class Slots:
         self._next = 0
 
     def update(self, centers: Mapping[Hashable, NDArray[np.floating]]) -> dict[Hashable, int]:
-        """Take in the centres there are now; the slot of each by name. Centres without a slot are left out."""
+        """Set the present centres; returns the slot of each by name, without centres that have no slot."""
         wanted = self.centers.shape[1:]
         for name, center in centers.items():
             if np.shape(center) != wanted:
-                raise ValueError(f"Slots.update: centre {name!r} has shape {np.shape(center)}, wanted is {wanted}")
+                raise ValueError(f"Slots.update: centre {name!r} has shape {np.shape(center)}, expected {wanted}")
         free = np.flatnonzero(~self.active).tolist()
         if self.identity == "key":
             kept = {name: self._slots[name] for name in centers if name in self._slots}
@@ -70,7 +70,7 @@ class Slots:
         self._slots = {**kept, **born}
         self.overflow = len(newborn) > len(free)
         self.active = np.zeros_like(self.active)
-        self.centers = self.centers.copy()  # earlier ones may be kept by whoever asked
+        self.centers = self.centers.copy()  # the caller may have kept the old array
         for name, slot in self._slots.items():
             self.active[slot] = True
             self.centers[slot] = centers[name]
@@ -80,7 +80,7 @@ class Slots:
         return dict(self._slots)
 
     def _partners(self, centers: Mapping[Hashable, NDArray[np.floating]]) -> dict[Hashable, int]:
-        """Slots of the centres that are the nearest of their own nearest."""
+        """Slots of the new centres for which an old centre is the nearest, and the other way round."""
         old, names = np.flatnonzero(self.active), list(centers)
         if not len(old) or not names:
             return {}

@@ -1,4 +1,4 @@
-"""Checkpoints: states in files that are either whole or refused, written by one process or by several."""
+"""Checkpoints: states in files that are either complete or refused, written by one process or by several."""
 
 from icvi_jax.checkpoint.api import (
     Checkpoint,

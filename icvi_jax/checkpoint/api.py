@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a pipeline in a file that is either whole or refused."""
+"""Checkpoints: the state of a pipeline in a file that is either complete or refused."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def save(
     keep: int = 3,
     room: int | None = None,
 ) -> Path:
-    """Write the state of a pipeline, durably.
+    """Write the state of a pipeline to disk.
 
-    The file is written beside its place, synced and renamed, so that a crash at any moment leaves the old file or the
-    new one. A state that is sharded over several processes is written in parts: each process calls `save` with the same
-    path, a folder, and writes what its devices hold.
+    The file is written under another name, synced and renamed, so that after a crash there is the old file or the new
+    one. A state that is sharded over several processes is written in several files: each process calls `save` with the
+    same path, a folder, and writes the streams of its devices.
 
     Parameters
     ----------
-    path : a file (with a suffix, such as "fleet.icvi"), or a folder (no suffix; made if need be), which gets numbered
-        files of which the last `keep` stay.
+    path : a file (with a suffix, such as "fleet.icvi"), or a folder (no suffix; made if it does not exist), which gets
+        numbered files of which the last `keep` stay.
     pipe, state : the pipeline and its state.
-    position : how far the streams had come, an integer or one a stream: where a replay has to go on.
-    names : of the streams.
+    position : how many samples the streams have had, an integer or one per stream: where a replay must continue.
+    names : names of the streams.
     extra : anything else that JSON can hold and a restart needs.
     keep : how many files stay in a folder.
     room : slots of a live fleet.
@@ -78,7 +78,7 @@ def save(
     fields = fields_of(state)
     problem = misfit(pipe, fields)
     if problem:
-        raise ValueError(f"save: this is no state of this pipeline: {problem}")
+        raise ValueError(f"save(state=…): not a state of this pipeline: {problem}")
     p, *streams = fields[".anchor.high"].shape
     header = {
         "schema": SCHEMA,
@@ -95,13 +95,13 @@ def save(
     if position is not None:
         arrays["position"] = np.asarray(position, np.int64)
         if arrays["position"].shape not in ((), tuple(streams)):
-            raise ValueError(f"save(position=…): needs a number or {tuple(streams)}, got {arrays['position'].shape}")
+            raise ValueError(f"save(position=…): expected a number or {tuple(streams)}, got {arrays['position'].shape}")
     content = container.encode(header, arrays)
     return _place(path, content, keep)
 
 
 def load(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
-    """The state in a checkpoint: `load_checkpoint` without the rest.
+    """The state in a checkpoint; `load_checkpoint` also returns the rest.
 
     Examples
     --------
@@ -123,15 +123,15 @@ def load_checkpoint(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace 
 
     Parameters
     ----------
-    path : a file, or a folder: then the newest good one in it. Damaged ones are passed over with a warning. Parts that
-        several processes wrote are put together.
+    path : a file, or a folder: then the newest good file in it. Damaged ones are skipped with a warning. Files of
+        several processes are joined.
     pipe : the pipeline; its configuration must be that of the checkpoint.
     xp : library of the state's arrays, `jax.numpy` or `numpy`.
 
     Raises
     ------
     CheckpointError
-        Where there is none, or it is damaged, from a newer version, or of another configuration; the message says which
+        If there is none, or it is damaged, from a newer version, or of another configuration; the message names the
         field.
 
     Examples
@@ -156,7 +156,7 @@ def load_checkpoint(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace 
 
 
 def newest(path: Path, files: Mapping[int, F], read: Callable[[F], Checkpoint]) -> Checkpoint:
-    """What `read` makes of the file with the highest number that is not damaged."""
+    """The result of `read` for the file with the highest number that is not damaged."""
     refused = []
     for number in sorted(files, reverse=True):
         try:
@@ -165,9 +165,9 @@ def newest(path: Path, files: Mapping[int, F], read: Callable[[F], Checkpoint]) 
             refused.append(str(problem))
             continue
         if refused:
-            warnings.warn(f"{'; '.join(refused)}: fell back to {found.path}", stacklevel=4)
+            warnings.warn(f"{'; '.join(refused)}: using {found.path} instead", stacklevel=4)
         return found
-    raise CheckpointError("; ".join(refused) or f"{path}: no checkpoint here")
+    raise CheckpointError("; ".join(refused) or f"{path}: there is no checkpoint")
 
 
 def numbered(path: Path) -> dict[int, Path]:
@@ -199,7 +199,7 @@ def _load_file(path: Path, pipe: Pipeline, xp: Namespace) -> Checkpoint:
     except container.Damaged as problem:
         raise DamagedCheckpoint(f"{path}: {problem}") from None
     except (KeyError, TypeError, AttributeError) as problem:
-        raise DamagedCheckpoint(f"{path}: its header makes no sense: {problem!r}") from None
+        raise DamagedCheckpoint(f"{path}: the header is not valid: {problem!r}") from None
 
 
 def _understood(
@@ -208,7 +208,7 @@ def _understood(
     schema = header["schema"]
     if schema not in range(1, SCHEMA + 1):
         age = "a newer" if schema > SCHEMA else "an unknown"
-        raise CheckpointError(f"{path}: from {age} version (layout {schema}, this one reads up to {SCHEMA})")
+        raise CheckpointError(f"{path}: from {age} version (layout {schema}; this version reads up to {SCHEMA})")
     configuration = header["configuration"]
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
     if schema < SCHEMA:
@@ -223,8 +223,8 @@ def _understood(
     if problem or told != (anchor.dtype.name, list(anchor.shape)) or not named:
         raise CheckpointError(f"{path}: {problem or 'its header is of another state'}")
     if xp is not np and anchor.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
-        wanted = "load it with xp=numpy, or jax.config.update('jax_enable_x64', True)"
-        raise CheckpointError(f"{path}: holds float64, and JAX would round it to float32: {wanted}")
+        advice = "load it with xp=numpy, or call jax.config.update('jax_enable_x64', True) first"
+        raise CheckpointError(f"{path}: has float64, which JAX would round to float32: {advice}")
     state = jax.tree.unflatten(jax.tree.structure(template(pipe, anchor)), [xp.asarray(a) for a in fields.values()])
     position, names = arrays.get("position"), header["names"]
     return Checkpoint(

@@ -1,12 +1,12 @@
-"""Container: named arrays and a header in one file whose last bytes are the checksum of all the others.
+"""Container: named arrays and a header in one file; its last bytes are the checksum of all others.
 
 The file is an `.npz` (`numpy.load` reads it), uncompressed; the checksum is the comment at the end of the archive.
-Reading checks it over the whole file before anything in the file is interpreted. There is no pickle in it.
+The checksum of the file is verified before anything in it is interpreted. It contains no pickle.
 
-Why not orbax-checkpoint, which is made for large models: a state here is a dozen small arrays. Orbax takes half a
-second to import and writes ten files instead of one, seven times as slowly at a thousand streams; at 10⁵ its files are
-17 % smaller, and are written 1.6 times as slowly and read 0.7 times. What decides is that of 40 single flipped bits
-in its files 39 came back as other numbers without an error; of ours, none (`benchmarks/checkpoints.py`).
+Why not orbax-checkpoint? It is made for large models, and a state here is a dozen small arrays. Orbax takes half a
+second to import, writes ten files instead of one, and at a thousand streams is seven times slower; at 10⁵ streams its
+files are 17 % smaller, writing takes 1.6 times and reading 0.7 times as long. The main reason: of 40 single flipped
+bits in its files, 39 gave other numbers without an error; in ours, none (`benchmarks/checkpoints.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADER = "header.json"
 
 
 class Damaged(ValueError):
-    """A file that is not, or no longer, what was written."""
+    """A file whose content is not what was written."""
 
 
 def encode(header: dict[str, Stored], arrays: dict[str, np.ndarray]) -> memoryview:
@@ -51,9 +51,9 @@ def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
     """Header and arrays of a file, or `Damaged` with the reason."""
     if len(content) < TAIL or content[-TAIL:-64] != MARK:
         whole = content[:2] == b"PK"
-        raise Damaged("cut short, or written by another program" if whole else "not a checkpoint")
+        raise Damaged("cut short, or not written by icvi_jax" if whole else "not a checkpoint")
     if hashlib.sha256(memoryview(content)[:-64]).hexdigest().encode() != content[-64:]:
-        raise Damaged("the checksum does not fit the content")
+        raise Damaged("the checksum does not match the content")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             header = json.loads(archive.read(HEADER))
@@ -66,7 +66,7 @@ def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
 
 
 def write(path: Path, content: bytes | memoryview) -> None:
-    """Put `content` at `path` so that at any moment there is the old file or the new one, whole."""
+    """Write `content` to `path` so that at any moment there is the complete old file or the complete new one."""
     beside = path.with_name(f".{path.name}.tmp")
     with open(beside, "wb") as file:
         file.write(content)
@@ -77,8 +77,8 @@ def write(path: Path, content: bytes | memoryview) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make a rename last: it is in the folder, not in the file."""
-    if os.name == "nt":  # folders cannot be opened there
+    """Sync the folder, which is what a rename changes."""
+    if os.name == "nt":  # folders cannot be opened on Windows
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

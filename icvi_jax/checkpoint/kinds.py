@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and what can be wrong with one."""
+"""The content of a checkpoint, and the errors."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class CheckpointError(ValueError):
 
 
 class DamagedCheckpoint(CheckpointError):
-    """A checkpoint that is not, or no longer, what was written; a folder falls back to the one before."""
+    """A checkpoint whose content is not what was written; in a folder the previous one is used."""
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Attributes
     ----------
     state : the state.
-    position : how far the streams had come: an integer or (N,), or None.
-    names : of the streams, or None.
-    extra : what the caller gave, or None.
+    position : how many samples the streams have had: an integer or (N,), or None.
+    names : names of the streams, or None.
+    extra : as given to `save`, or None.
     room : slots of the live fleet that wrote it, or None.
     path : the file it came from.
 

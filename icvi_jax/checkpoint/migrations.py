@@ -1,12 +1,12 @@
-"""Migrations: what an earlier version wrote, as this one would have written it.
+"""Migrations: turn what an earlier version wrote into what this version would have written.
 
-A file tells the version of its layout. Each step below leads from one layout to the next, so that a file of any age
+A file has the version of its layout. Each step below leads from one layout to the next, so that a file of any age
 loads. Two things need no step of their own, whatever a later version adds:
 
-- a setting that the file does not know and that has its default: defaults do what was done before there was a choice;
-- an array that the file does not have: it is that of a fresh state, which a part that is new must get along with.
+- a setting that the file does not have and that has its default: defaults do what was done before the setting existed;
+- an array that the file does not have: it is taken from a fresh state, and a new statistic must work with that.
 
-Where that is not so, the step has to say what to do instead.
+Where this is not enough, the step must do more.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline
 
 SCHEMA = 2
-"""Version of the layout that is written; a file with a higher one is refused."""
+"""Version of the layout that is written; files with a higher version are refused."""
 
 Fields = dict[str, np.ndarray]
 
 
 def migrated(schema: int, configuration: Plain, fields: Fields, pipe: Pipeline) -> tuple[Plain, Fields]:
-    """Configuration and arrays of a file of an earlier layout, for `pipe`, as the present layout has them."""
+    """Convert configuration and arrays of a file of an earlier layout, for `pipe`, to the present layout."""
     for step in range(schema, SCHEMA):
         fields = STEPS[step](fields)
     anchor = fields.get(".anchor.high")
@@ -39,7 +39,7 @@ def migrated(schema: int, configuration: Plain, fields: Fields, pipe: Pipeline) 
 
 
 def _two_words(fields: Fields) -> Fields:
-    """0.1 → 0.2: the origin has two words, and each column its own beginning."""
+    """0.1 → 0.2: the origin has two words, and each column starts on its own."""
     high = fields[".anchor"]
     begun = np.broadcast_to(fields[".statistics['count'].samples"] > 0, high.shape)
     rest = {name: a for name, a in fields.items() if name != ".anchor"}
@@ -47,11 +47,11 @@ def _two_words(fields: Fields) -> Fields:
 
 
 STEPS: dict[int, Callable[[Fields], Fields]] = {1: _two_words}
-"""By the layout they start from."""
+"""Steps by the layout they start from."""
 
 
 def _completed(saved: Plain, part: object) -> Plain:
-    """The configuration of a file with the settings it does not know, where they have their defaults in `part`."""
+    """The configuration of a file, completed with settings it does not have, if they have their defaults in `part`."""
     if dataclasses.is_dataclass(part) and isinstance(saved, dict):
         out = {}
         for field in dataclasses.fields(part):

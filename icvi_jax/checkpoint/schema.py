@@ -1,4 +1,4 @@
-"""Schema: a state as arrays by name, a configuration as plain names and numbers, and how two of a kind differ."""
+"""Schema: a state as arrays by name, a configuration as plain names and numbers, and how two of them differ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline, PipelineState
 
 Plain: TypeAlias = "Mapping[str, Plain] | list[Plain] | str | float | int | bool | None"
-"""What JSON can hold."""
+"""Values that JSON has."""
 
 
 def describe(part: object) -> Plain:
-    """A configuration as JSON: classes by name, every field that a person may set, arrays as nested lists."""
+    """A configuration as JSON: classes by name, every field that a user may set, arrays as nested lists."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part
-    if isinstance(part, Named):  # parts know their names, and files of 0.1 have a list
+    if isinstance(part, Named):  # parts know their names, and files of version 0.1 have a list
         return [describe(item) for item in part.values()]
     if dataclasses.is_dataclass(part):
         fields = [f.name for f in dataclasses.fields(part) if f.init]
@@ -69,13 +69,13 @@ def fields_of(state: object) -> dict[str, np.ndarray]:
 
 
 def template(pipe: Pipeline, anchor: np.ndarray) -> PipelineState:
-    """A fresh state of as many features and streams as `anchor` (p, *streams) has, in NumPy."""
+    """A fresh state in NumPy, with the features and streams of `anchor` (p, *streams)."""
     p, *streams = anchor.shape
     return pipe.init(p, tuple(streams), xp=np, dtype=anchor.dtype)
 
 
 def misfit(pipe: Pipeline, fields: dict[str, np.ndarray]) -> str | None:
-    """How the arrays differ from a state of `pipe` for as many features and streams, in words, or None."""
+    """How the arrays differ from a state of `pipe` with the same features and streams, in words, or None."""
     if ".anchor.high" not in fields or fields[".anchor.high"].ndim == 0:
         return ".anchor.high is missing"
     wanted = fields_of(template(pipe, fields[".anchor.high"]))

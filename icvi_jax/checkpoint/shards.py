@@ -1,4 +1,4 @@
-"""Parts: a state that several processes hold together, of which each saves and reads what is its own."""
+"""Shards: a state that is divided over several processes; each one saves and loads its own streams."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ class Part(NamedTuple):
 
 
 def folder(process: int, processes: int) -> str:
-    """The name of the folder in which a process keeps its part."""
+    """The name of the folder in which a process keeps its shard."""
     return f"process-{process}-of-{processes}"
 
 
 def folders(path: Path) -> dict[int, Path]:
-    """The parts below `path` by process; empty where there are none."""
+    """The shards below `path` by process; empty if there are none."""
     found = {FOLDER.fullmatch(item.name): item for item in path.iterdir()}
     return {int(match[1]): item for match, item in found.items() if match}
 
 
 def own(state: T) -> tuple[T, Part | None]:
-    """What this process holds of a state, and which part that is: None where it is the whole."""
+    """The streams of a state in this process, and which shard that is; None if it has all streams."""
     leaves = jax.tree.leaves(state)
     if all(not isinstance(a, jax.Array) or a.is_fully_addressable for a in leaves):
         return state, None
     bounds = {_bounds(a) for a in leaves}
     if len(bounds) != 1:
-        raise ValueError("save: the arrays of a state in parts must all be sharded alike, over their last axis")
+        raise ValueError("save(state=…): the arrays of a sharded state must all be sharded alike, over their last axis")
     ((start, stop, streams),) = bounds
     return jax.tree.map(_local, state), Part(jax.process_index(), jax.process_count(), start, stop, streams)
 
 
 def complete(path: Path, error: type[Exception]) -> dict[int, Path]:
-    """The parts below `path` by process, or `error` where one is missing."""
+    """The shards below `path` by process; raises `error` if one is missing."""
     found = folders(path)
     counts = {int(match[2]) for item in found.values() if (match := FOLDER.fullmatch(item.name))}
     if len(counts) != 1 or sorted(found) != list(range(max(counts))):
         have = ", ".join(sorted(item.name for item in path.iterdir() if FOLDER.fullmatch(item.name)))
-        raise error(f"{path}: needs the parts of all processes of one run, has {have}")
+        raise error(f"{path}: expected the shards of all processes of one run, found {have}")
     return found
 
 
 def joined(path: Path, pieces: list[Checkpoint], xp: Namespace) -> Checkpoint:
-    """Checkpoints of parts as one, in order of processes."""
+    """Join the checkpoints of shards to one, in order of processes."""
     states = [piece.state for piece in pieces]
     state = jax.tree.map(lambda *leaves: xp.asarray(np.concatenate(leaves, axis=-1)), *states)
     first = pieces[0]

@@ -14,9 +14,9 @@ USAGE_ERROR, INTERRUPTED = 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; whatever goes wrong is one line on standard error and exit code 2, never a traceback."""
+    """Run the command; an error is one line on standard error and exit code 2, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if sys.stdout is None:  # closed by whoever started the command
+    if sys.stdout is None:  # closed by the process that started the command
         sys.stdout = open(os.devnull, "w")
     try:
         from icvi_jax.cli.app import start
@@ -27,18 +27,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone.
+        # The process that read our output has ended.
         _let_go_of_output()
         return 0
     except ImportError as error:
         return _say(f"needs the package {error.name!r}: pip install 'icvi-jax[{_extra(error.name)}]'")
     except MemoryError:
-        return _say("not enough memory: take windows with --every, or fewer columns")
+        return _say("not enough memory: take means in windows with --every, or fewer columns with --columns")
     except Exception as error:  # noqa: BLE001 - a person at a terminal has no use for a traceback
         if os.environ.get("ICVI_TRACEBACK"):
             raise
         if isinstance(error, OSError):
-            _let_go_of_output()  # what could not be written cannot be at the end either
+            _let_go_of_output()  # what could not be written now cannot be written at exit either
             return _say(_about_file(error))
         known = isinstance(error, ValueError)
         return _say(str(error) if known else f"{type(error).__name__}: {error} (ICVI_TRACEBACK=1 shows where)")
@@ -51,14 +51,14 @@ def _let_go_of_output() -> None:
 
 
 def _about_file(error: OSError) -> str:
-    """What went wrong with which file; without one it is the output."""
+    """What went wrong with which file; an error without a file name is about standard output."""
     if error.strerror is None:
         return str(error)
     return f"{os.fsdecode(error.filename) if error.filename else 'standard output'}: {error.strerror}"
 
 
 def _extra(module: str | None) -> str:
-    """The extra that brings a module."""
+    """The extra of this package that installs a module."""
     return {
         "paho": "mqtt",
         "prometheus_client": "prometheus",
@@ -69,11 +69,11 @@ def _extra(module: str | None) -> str:
 
 
 def _say(text: str) -> int:
-    """Print one line on standard error and give the exit code."""
+    """Print one line on standard error and return the exit code."""
     say(text)
     return USAGE_ERROR
 
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as a person wants it: what, not where in the code."""
+    """Print a warning for users: what it is about, not where in the code it was raised."""
     print(f"icvi: note: {one_line(str(message))}", file=sys.stderr)

@@ -16,10 +16,11 @@ NONE = "none"
 """Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""
 
 COLUMNS = 0.8
-"""Share of the false alarms that is left to the columns: on labelled streams they find what indices find, and more."""
+"""Share of the false alarms that monitors of columns may use: on labelled streams they find all that indices find,
+and more."""
 
 KINDS = {entry.name: entry.monitor for entry in catalogue()}
-"""Monitors by the name the command gives them."""
+"""Monitors by their names on the command line."""
 
 
 def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> dict[str, Monitor | SampleMonitor]:
@@ -67,7 +68,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
 
 
 def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | None = 1) -> Budget | None:
-    """The false alarms asked for, of all streams together; None where no rate shall be promised."""
+    """The number of false alarms asked for, over all streams together; None where no rate is promised."""
     text = alarms.false_alarms.strip().lower()
     if text == NONE:
         return None
@@ -84,12 +85,12 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
         if "seconds between" in message:
             hint = "" if data is None else "no column of dates here; "
             message = f"{hint}give the seconds between two rows of a node with --interval"
-        message = re.sub(r"^(Budget\([^:]*|'.*'): ", "", message)  # named here by the option
+        message = re.sub(r"^(Budget\([^:]*|'.*'): ", "", message)  # the option names it here
         raise ValueError(f"--false-alarms {alarms.false_alarms}: {message}") from None
 
 
 def interval_of(data: Table | Fleet) -> float | None:
-    """The usual time between two rows in seconds; None where times are no dates."""
+    """The usual time between two rows in seconds; None where times are not dates."""
     if data.times is None or data.times.dtype.kind != "M" or len(data.times) < 2:
         return None
     gaps = np.diff(data.times.astype("datetime64[us]").astype(np.int64)) / 1e6
@@ -98,7 +99,7 @@ def interval_of(data: Table | Fleet) -> float | None:
 
 
 def settings_of(alarms: Alarms, budget: Budget | None) -> tuple[tuple[str, str], ...]:
-    """What the report says about alarms before there are any."""
+    """The settings of the alarms, for the report."""
     if budget is None:
         return (("false alarms", "not promised: an index has to get 6 times worse"),)
     return (("monitors", ", ".join(dict.fromkeys(alarms.monitor))), ("to expect", str(budget)))

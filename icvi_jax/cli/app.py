@@ -19,7 +19,7 @@ app = App(
     help_format="markdown",
 )
 STDIN = "stdin:"
-"""Stands for `-` in parsing: were SOURCE free to begin with a hyphen, it would swallow mistyped options."""
+"""Replaces `-` while parsing: if SOURCE could begin with a hyphen, a mistyped option would be taken for it."""
 Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].value.replace(STDIN, "-"), group=DATA)]
 InData = Parameter(group=DATA)
 DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
@@ -28,7 +28,7 @@ FEED_OPTIONS, SITE_OPTIONS, ALARM_OPTIONS = Feed(), Site(), Alarms()
 
 
 def _shown(value: object) -> object:
-    """Defaults as one would type them; None where there is nothing to show."""
+    """Defaults as a user would type them; None where there is nothing to show."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or None
     return None if value is False or value == "" else value
@@ -41,7 +41,7 @@ def _version() -> str:
 
 
 def start(arguments: Sequence[str]) -> int:
-    """Parse the arguments and call the command; gives the exit code."""
+    """Parse the arguments, call the command and return the exit code."""
     from icvi_jax.cli import _say
 
     try:
@@ -75,7 +75,7 @@ def run(
     seed
         Seed of a built-in stream.
     label
-        Column with the true mode of each row, shown in the report; a column called `label` if not given.
+        Column with the true class of each row, shown in the report; if not given, a column called `label`.
     format
         `sensorscope`: a meteo file of that project. `gas`: a file of the UCI gas sensor array. `auto`: a plain table.
     """
@@ -101,10 +101,10 @@ def fleet(
     Parameters
     ----------
     source
-        A long table with a node column, a wide table (`node_variable` columns), a folder with one file a node, or
+        A long table with a node column, a wide table (`node_variable` columns), a folder with one file per node, or
         an NPZ file with an array (nodes, steps, features).
     node
-        Column that names the node; found by its name (`node`, `station_id`, …) if not given.
+        Column that names the node; if not given, it is found by its name (`node`, `station_id`, …).
     """
     from icvi_jax.cli.fleet import fleet_command
 
@@ -120,9 +120,9 @@ def watch(
     site: Site = SITE_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
-    """Watch live samples and print every alarm as a line of JSON.
+    """Validate live samples and print every alarm as a line of JSON.
 
-    Reads JSON objects or CSV with a header, a sample a line, from standard input: `mosquitto_sub … | icvi watch`.
+    Reads JSON objects or CSV with a header, one sample per line, from standard input: `mosquitto_sub … | icvi watch`.
     """
     from icvi_jax.cli.watch import watch_command
 
@@ -144,7 +144,7 @@ def compare(
     output: Output = OUTPUT_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
-    """Run several clusterers on one stream: which k would one choose, which index speaks first?
+    """Run several clusterers on one stream: which k fits best, and which index raises the first alarm?
 
     Parameters
     ----------
@@ -153,11 +153,11 @@ def compare(
     clusterer
         Clusterers to try; all of them if not given. `icvi clusterers` lists them.
     k
-        Numbers of clusters to try with `sk-means`, and with others to which it is given, if they are named.
+        Numbers of clusters to try with `sk-means`, and with those of `--clusterer` that take a k.
     seed
         Seed of a built-in stream.
     label
-        Column with the true mode of each row: alarms are judged by it.
+        Column with the true class of each row: alarms are compared with its changes.
     """
     from icvi_jax.cli.compare import compare_command
 
@@ -174,7 +174,7 @@ def indices() -> int:
 
 @app.command
 def clusterers() -> int:
-    """List the clusterers: what each is for, what it forgets, when not to use it, and its options."""
+    """List the clusterers: what each one is for, what it forgets, when not to use it, and its options."""
     from icvi_jax.cli.clusterers import show_clusterers
 
     return show_clusterers()

@@ -1,4 +1,4 @@
-"""`icvi indices`, `icvi monitors` and `icvi datasets`: what there is."""
+"""`icvi indices`, `icvi monitors` and `icvi datasets`: lists of what is built in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def show_monitors() -> int:
 
 
 def show_datasets() -> int:
-    """Print the built-in streams and the published formats that are read."""
+    """Print the built-in streams and the published file formats that can be read."""
     from icvi_jax.streams import catalogue
 
     rows = [

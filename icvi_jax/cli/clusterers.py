@@ -1,4 +1,4 @@
-"""The clusterer that the options ask for, any of the catalogue, and `icvi clusterers`, which lists them."""
+"""The clusterer that the options ask for, and `icvi clusterers`, which lists all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from icvi_jax.pipeline import Pipeline
 
 USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
-"""How the usual clusterer is set for real sensors, which repeat readings and move on; built-in streams are the paper's,
-and so is the clusterer there."""
+"""Settings of the default clusterer for files: real sensors repeat readings, and their clusters move. Built-in streams
+are those of the paper, and so is the clusterer there."""
 FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
 
 
@@ -60,14 +60,14 @@ def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
 
 
 def _value(owner: str, name: str, text: str, default: object) -> object:
-    """What a text means for a field with this default; one without a default is a whole number."""
+    """Convert a text to the type of a field with this default; a field without a default is an integer."""
     if isinstance(default, str):
         return text
     try:
         return float(text) if isinstance(default, float) else int(text)
     except ValueError:
-        wanted = "a number" if isinstance(default, float) else "a whole number"
-        raise ValueError(f"{owner}: {name}={text} is no {wanted.partition(' ')[2]}; expected {wanted}") from None
+        expected = "a number" if isinstance(default, float) else "an integer"
+        raise ValueError(f"{owner}: {name}={text}: expected {expected}") from None
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -83,7 +83,7 @@ def clusterer_in(pipe: Pipeline) -> Clusterer:
 
 
 def described(clusterer: Clusterer) -> str:
-    """A clusterer in a line: its name, its size, and what is not as usual."""
+    """A clusterer in one line: its name, its size, and the options that differ from their defaults."""
     entry = entry_of(clusterer.name)
     parts = [entry.name, f"{entry.size} = {clusterer.slots}"]
     for field in dataclasses.fields(clusterer):  # type: ignore[arg-type]  # every clusterer is a dataclass, its base none

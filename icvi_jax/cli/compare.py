@@ -22,8 +22,8 @@ from icvi_jax.evaluation import match
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes
 from icvi_jax.report.told import at, told
 
-TOLERANCE = 50  # samples within which an alarm counts as being about a change
-MOST_ACROSS = 6  # indices that have a column of the printed table; more have a row
+TOLERANCE = 50  # an alarm counts as found when it is at most so many samples after a change
+MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns
 
 
 def compare_command(
@@ -55,9 +55,9 @@ def compare_command(
 
 
 def candidates_of(model: Model, names: tuple[str, ...], ks: tuple[int, ...]) -> dict[str, Model]:
-    """What is compared, by name: the usual clusterer at every k and all others once, or those named.
+    """What is compared, by name: the default clusterer with every k and all others once, or those named.
 
-    A named clusterer to which k is given is tried at every k; options it does not have are not for it.
+    A named clusterer that takes a k is tried with every k; options that a clusterer does not have are ignored.
     """
     found: dict[str, Model] = {}
     for name in names or [entry.name for entry in catalogue()]:
@@ -107,7 +107,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
 
 
 def preferred(result: Result, name: str) -> tuple[int, NDArray[np.float64]]:
-    """The candidate an index prefers (−1: none), and its median for each candidate; NaN for one without any value."""
+    """The candidate an index prefers (−1: none), and its median for each candidate (NaN where it has no value)."""
     values = result.values[name].astype(np.float64)
     rows = [row[np.isfinite(row) & seen] for row, seen in zip(values, result.seen)]
     medians = np.array([np.median(row) if row.size else np.nan for row in rows])
@@ -118,13 +118,13 @@ def preferred(result: Result, name: str) -> tuple[int, NDArray[np.float64]]:
 
 
 def alone(result: Result) -> NDArray[np.bool_]:
-    """Candidates that never have a second cluster: what an index says of them cannot be compared."""
+    """Candidates that never have a second cluster: their index values cannot be compared."""
     return np.asarray(result.k.max(axis=1) <= 1)
 
 
 def first_words(result: Result, n: int) -> tuple[str, str]:
-    """Which index of candidate n raised the first spike, and which is soonest about true changes, if they are known."""
-    heard = {name: result.codes[name] for name in listeners(result)}  # columns say the same for every candidate
+    """The index of candidate n with the first spike, and the one that finds true changes first, if they are known."""
+    heard = {name: result.codes[name] for name in listeners(result)}  # columns: the same for all
     spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in heard.items() if (codes[n] == 1).any()}
     changes = true_changes(result).tolist()
     if not spoke:
@@ -150,27 +150,27 @@ def _summarize(result: Result, written: list[Path]) -> None:
     columns = {f"median {name}": _medians(*found) for name, found in choice.items()}
     columns["clusters"] = [str(int(k)) for k in result.k[:, -1]]
     first, about_changes = zip(*(first_words(result, n) for n in range(len(result.nodes))))
-    columns["spoke first"] = list(first)
+    columns["first spike"] = list(first)
     if result.truth is not None:
-        columns["best about true changes"] = list(about_changes)
+        columns["first at true changes"] = list(about_changes)
     if len(choice) <= MOST_ACROSS:
         tell_table(("candidate", *columns), zip(result.nodes, *columns.values()))
-    else:  # candidates across: there are few of them
+    else:  # candidates are the columns: there are few of them
         tell_table(("candidate", *result.nodes), [(head, *cells) for head, cells in columns.items()])
     for name, (best, _) in choice.items():
         verdict = f"prefers {result.nodes[best]}" if best >= 0 else "does not tell them apart"
         say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")
     lone = [node for node, one in zip(result.nodes, alone(result)) if one]
     if lone:
-        say(f"{', '.join(lone)}: {ONE_CLUSTER} (– is a value that a single cluster does not have)")
+        say(f"{', '.join(lone)}: {ONE_CLUSTER} (–: not defined for a single cluster)")
     for name in columns_of(result):
         sentences = told(result, 0, name)
-        say(f"whatever the clusterer, alarms of columns: {len(sentences) or 'none'}")
+        say(f"alarms of columns, the same for all clusterers: {len(sentences) or 'none'}")
         for sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")
     tell_written(written)
 
 
 def _medians(best: int, medians: NDArray[np.float64]) -> list[str]:
-    """A cell for each candidate; a star at the preferred one."""
+    """One cell per candidate; the preferred one has a star."""
     return [f"{value:.3g}{'*' if n == best else ''}" if np.isfinite(value) else "–" for n, value in enumerate(medians)]

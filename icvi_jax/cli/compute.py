@@ -1,4 +1,4 @@
-"""A pipeline run over a table or a fleet in pieces, so that there is progress to show and centres to sample."""
+"""Run a pipeline over a table or a fleet in pieces: there is progress to show, and centres are noted after each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from icvi_jax.report.result import CHANGE, About, Result
 from icvi_jax.tables.table import Fleet, Table, some_names
 from icvi_jax.types import Array
 
-PIECES = 64  # also how many times the centres are noted
+PIECES = 64  # the centres are noted once per piece
 LEAST, MOST_CELLS = 64, 20_000_000
 KEEP = ("values", "alarms", "centers", "cluster", "k", "seen", "outlier", "overflow", "surprise")
 Kind = TypeVar("Kind", bound=np.generic)
@@ -38,10 +38,10 @@ def compute(
     budget: icvi.Budget | None = None,
     settings: tuple[tuple[str, str], ...] = (),
 ) -> Result:
-    """Run the pipeline over all samples; `settings` are said beside those of the pipeline.
+    """Run the pipeline over all samples; `settings` are added to those of the pipeline.
 
-    The last piece is filled up with missing samples, which change nothing, so that all pieces have one shape and
-    compile once.
+    The last piece is filled up with missing samples, which change nothing. So all pieces have one shape, and the
+    pipeline is compiled once.
     """
     remember_programs()
     x = data.x[None] if isinstance(data, Table) else data.x
@@ -67,7 +67,7 @@ def compute(
         state = done.state
         centers.append(np.asarray(readings.centers[:, -1]))
         snapshots.append(min((piece + 1) * size, steps) - 1)
-        parts.append(readings._replace(centers=np.zeros(0)))  # noted above, at the end of a piece alone
+        parts.append(readings._replace(centers=np.zeros(0)))  # centres were noted above, once per piece
     result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
     raised = () if budget is None else (("raised", measured(result, budget)),)
     return result._replace(
@@ -76,13 +76,13 @@ def compute(
 
 
 def measured(result: Result, budget: icvi.Budget) -> str:
-    """How many alarms were raised, counted as the budget counts them."""
+    """How many alarms were raised, in the unit of the budget."""
     alarms = sum(int((codes == 1).sum()) for codes in result.codes.values())
     return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}, true ones among them"
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:
-    """Which columns are not watched at the end since their values hardly ever move."""
+    """Columns that are not watched at the end, because their values hardly ever change."""
     monitor = pipe.monitors.get(CHANGE)
     if state is None or not isinstance(monitor, icvi.Change):
         return []
@@ -92,16 +92,16 @@ def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tup
         if nodes.any():
             names.append(feature + ("" if nodes.all() else f" ({int(nodes.sum())} of {len(nodes)} nodes)"))
     some = some_names(names)
-    return [f"mute, since most rows just repeat the one before; not watched for changes: {some}"] if names else []
+    return [f"mute: most rows repeat the one before; not watched for changes: {some}"] if names else []
 
 
 def scores(score: dict[str, NDArray[np.float32]], codes: dict[str, NDArray[np.int8]]) -> dict[str, NDArray[np.float32]]:
-    """Scores that are 0 where all is well: columns say how rare each sample is, and only alarms count here."""
+    """Scores that are 0 where there is no alarm: monitors of columns give a score to every sample."""
     return {name: np.where(codes[name] > 0, one, 0) if name == CHANGE else one for name, one in score.items()}
 
 
 def _lead(reading: icvi.Reading) -> icvi.Reading:
-    """Give a single stream's readings the axis of a fleet of one."""
+    """Add the stream axis of a fleet of one to the readings of a single stream."""
     import jax
 
     led: icvi.Reading = jax.tree.map(lambda a: np.asarray(a)[None], reading)
@@ -117,7 +117,7 @@ def _assemble(
     centers: NDArray[np.float64],
     steps: int,
 ) -> Result:
-    """Put the pieces together, without what was filled up."""
+    """Join the pieces, without the samples that were filled up."""
 
     def joined(pick: Callable[[icvi.Reading], Array], kind: type[Kind]) -> NDArray[Kind]:
         pieces = [np.asarray(pick(part)) for part in parts]

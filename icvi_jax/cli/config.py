@@ -1,4 +1,4 @@
-"""Options kept in a TOML file beside the data."""
+"""Options from a TOML file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FLAG = "--config"
 
 
 def apply_config(app: App, arguments: Sequence[str]) -> list[str]:
-    """Put the options of a ``--config`` file before those of the command line, which win.
+    """Put the options of a ``--config`` file before those of the command line, which take precedence.
 
-    Top-level options count for every command that has them, those under ``[run]`` for that command alone.
+    Options at the top level are for every command that has them, those under ``[run]`` for that command only.
     """
     tokens = list(arguments)
     where = next((n for n, token in enumerate(tokens) if token == FLAG or token.startswith(f"{FLAG}=")), None)
@@ -71,6 +71,6 @@ def _load(path: Path, known: dict[str, set[str]], command: str) -> dict[str, obj
 
 
 def _suggest(name: str, known: Sequence[str] | set[str] | dict[str, set[str]]) -> str:
-    """Ask whether something like it was meant."""
+    """Suggest a known name that is similar."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

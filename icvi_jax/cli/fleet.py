@@ -1,4 +1,4 @@
-"""`icvi fleet`: many nodes from source to a ranked report."""
+"""`icvi fleet`: read many nodes, validate and rank them, write a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN, COLUMNS = 10, 3
 
 
 def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
-    """Read, compute on all cores, rank, write."""
+    """Read, compute, rank, write."""
     check_output(output)
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
@@ -36,14 +36,14 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
 
 
 def _check(fleet: Fleet, needed: int) -> None:
-    """Refuse a fleet in which no node has enough readings; one in which some have is normal."""
+    """Refuse a fleet in which no node has enough complete rows; it is enough that some nodes have."""
     complete = np.isfinite(fleet.x).all(axis=2).sum(axis=1)
     if complete.max() < needed:
         best = int(np.argmax(complete))
         raise TableError(
             fleet.name,
-            f"no node has the {needed} complete rows that are needed; {fleet.nodes[best]!r} has most, "
-            f"{complete[best]} (choose columns with --columns, or windows with --every)",
+            f"no node has the {needed} complete rows that are needed; {fleet.nodes[best]!r} has the most, "
+            f"{complete[best]} (choose columns with --columns, or take means in windows with --every)",
             1,
             1,
         )
@@ -76,7 +76,7 @@ def _summarize(result: Result, written: list[Path]) -> None:
 
 
 def _alarms(result: Result, n: int, listening: list[str]) -> list[str]:
-    """The cells of one node: its spikes, how long distress stood, which columns changed how often, the first alarm."""
+    """The cells of one node: spikes, how long it was in distress, how often each column changed, the first alarm."""
     cells = []
     for name in listening:
         cells += [str(int((result.codes[name][n] == 1).sum())), f"{100 * result.standing[name][n].mean():.3g} %"]

@@ -17,15 +17,15 @@ from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
 
-SEVERAL = "needs a clusterer with several prototypes a cluster, such as --clusterer merge-split"
+SEVERAL = "needs a clusterer with several prototypes per cluster, such as --clusterer merge-split"
 USUAL_ALARMS = Alarms()
 USUAL_BUDGET = budget_of(USUAL_ALARMS)
 APART, WARMUP = 10, 200
-"""Spreads that differ more are brought to one scale, which the first samples set."""
+"""Columns are standardized by their first samples where their spreads differ by more than this factor."""
 
 
 def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.Index, ...]:
-    """The indices asked for, in that order; some need a clusterer that is `grouped`, several prototypes a cluster."""
+    """The indices asked for, in that order; some need a clusterer with several prototypes per cluster (`grouped`)."""
     known = {entry.name: entry.index for entry in catalogue()}
     if not model.index:
         raise ValueError("--index: name at least one, or all")
@@ -44,7 +44,7 @@ def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.In
 
 
 def fading(index: icvi.indices.Index) -> icvi.indices.Index:
-    """The form of an index for a short memory: where it divides by n − k, which may fall below zero, now by n."""
+    """The form of an index for a short memory: it divides by n instead of n − k, which may be negative."""
     adjustable = "dof" in {field.name for field in dataclasses.fields(index)}  # type: ignore[arg-type]
     return dataclasses.replace(index, dof="none") if adjustable else index  # type: ignore[type-var]
 
@@ -57,10 +57,10 @@ def pipeline_of(
     alarms: Alarms = USUAL_ALARMS,
     budget: icvi.Budget | None = USUAL_BUDGET,
 ) -> icvi.Pipeline:
-    """The whole pipeline; the first index raises alarms, or all of them do, and share the budget with the columns.
+    """The pipeline. The first index raises alarms, or all of them do; they share the budget with the columns.
 
-    `stream_k` is that of a built-in stream, None for a file. `spreads` (p,) of the columns say whether to standardize;
-    where nobody knows them, in a live stream, it is done.
+    `stream_k` is the k of a built-in stream, None for a file. `spreads` (p,) of the columns decide whether to
+    standardize; in a live stream they are not known, and columns are standardized.
     """
     if not 0 < model.forgetting <= 1:
         raise ValueError(f"--forgetting {model.forgetting:g}: expected a number above 0, at most 1")
@@ -70,7 +70,7 @@ def pipeline_of(
         indices = tuple(map(fading, indices))
     watched = [index.name for index in (indices if watch_all else indices[:1])]
     if clusterer.finds_k and not watch_all and "change" not in alarms.monitor:
-        watched.append(SURPRISE)  # one that learns a change at once keeps its indices quiet
+        watched.append(SURPRISE)  # a clusterer that learns a change at once keeps its indices quiet
     return icvi.Pipeline(
         clusterer=clusterer,
         panel=icvi.Panel(indices=indices, forgetting=model.forgetting, of="clusters" if clusterer.grouped else "slots"),
@@ -80,7 +80,7 @@ def pipeline_of(
 
 
 def spreads_of(data: Table | Fleet) -> NDArray[np.float64]:
-    """The standard deviation of each column, of a fleet that of the middle node."""
+    """The standard deviation of each column; for a fleet, the median over its nodes."""
     x = data.x[None] if isinstance(data, Table) else data.x
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a node without a reading has no spread
@@ -88,20 +88,20 @@ def spreads_of(data: Table | Fleet) -> NDArray[np.float64]:
 
 
 def standardizes(model: Model, spreads: NDArray[np.float64] | None) -> bool:
-    """Whether columns are brought to one scale: as asked, else where their spreads differ too much."""
+    """Whether columns are standardized: as the options say, otherwise where their spreads differ too much."""
     if model.standardize is not None:
         return model.standardize
     return spreads is None or apart(spreads) > APART
 
 
 def apart(spreads: NDArray[np.float64]) -> float:
-    """How many times the largest spread is the smallest; columns that hardly ever change do not count."""
+    """Largest spread divided by the smallest; columns that hardly ever change do not count."""
     some = spreads[spreads > 0]
     return float(some.max() / some.min()) if some.size else 1.0
 
 
 def about_model(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
-    """What a person should know of how the options were understood, a sentence each."""
+    """Sentences about decisions that the command made by itself."""
     notes = about_scales(model, features, spreads)
     if "all" in model.index and not (model.clusterer and entry_of(model.clusterer).clusterer.grouped):
         left = ", ".join(entry.name for entry in catalogue() if entry.grouped)
@@ -110,7 +110,7 @@ def about_model(model: Model, features: tuple[str, ...], spreads: NDArray[np.flo
 
 
 def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
-    """The sentence about spreads that differ, if there is anything to say."""
+    """The sentence about spreads that differ, if they do."""
     times = apart(spreads)
     if times <= APART:
         return []
@@ -119,4 +119,4 @@ def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.fl
     which += repr(features[int(np.argmin(positive))])
     if standardizes(model, spreads):
         return [f"{which}, so columns are standardized (--no-standardize leaves them as they are)"]
-    return [f"{which}, and so counts for more (--standardize makes columns count alike)"]
+    return [f"{which}, so it counts for more (--standardize gives all columns equal weight)"]

@@ -1,4 +1,4 @@
-"""The files a command leaves: readings, plot and report."""
+"""The files that a command writes: readings, plot and report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from icvi_jax.tables.write import check_extension
 
 
 def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], dict[str, tuple[str, ...]]]:
-    """Columns of the table of readings, and the words behind the numbers in some of them."""
+    """Columns of the table of readings, and the words that the numbers in some of them stand for."""
     nodes, steps = result.label.shape
     columns: dict[str, NDArray[np.generic]] = {}
     words: dict[str, tuple[str, ...]] = {}
@@ -47,16 +47,16 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
 
 
 def check_output(output: Output) -> None:
-    """Refuse places that cannot be written to before anything is computed."""
+    """Refuse output that cannot be written, before anything is computed."""
     if output.out.exists() and not output.out.is_dir():
-        raise ValueError(f"--out {output.out}: there is a file of that name")
+        raise ValueError(f"--out {output.out}: is a file, expected a folder")
     if Path(output.readings).name != output.readings:
-        raise ValueError(f"--readings {output.readings}: a name without a folder (the folder is --out)")
+        raise ValueError(f"--readings {output.readings}: expected a name without a folder (--out is the folder)")
     check_extension(Path(output.readings))
 
 
 def write_all(result: Result, output: Output) -> list[Path]:
-    """Write everything; gives the paths."""
+    """Write all files and return their paths."""
     paths = [output.out / name for name in (output.readings, "plot.png", "report.html")]
     write_table(paths[0], *readings_columns(result))
     with whole(paths[1]) as draft:

@@ -1,4 +1,4 @@
-"""Compiled programs, kept from one call of the command to the next."""
+"""Keep compiled programs from one call of the command to the next."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import jax
 
 
 def remember_programs() -> None:
-    """Keep compiled programs in the user's cache: compiling takes longer than most files.
+    """Keep compiled programs in the user's cache folder: compiling takes longer than computing most files.
 
-    A folder for each machine, since a program fits the processor it was compiled on. Who has set a cache keeps it;
-    an empty `ICVI_CACHE` is none for native code.
+    There is one folder per machine, since a program fits the processor it was compiled on. A cache that the user has
+    set is left as it is; an empty `ICVI_CACHE` means no cache for native code.
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     here = Path(home) / "icvi-jax" / platform.node()

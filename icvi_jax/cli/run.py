@@ -1,4 +1,4 @@
-"""`icvi run`: one stream from source to report."""
+"""`icvi run`: read one stream, validate it, write a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from icvi_jax.cli.summary import summarize
 def run_command(
     source: str, seed: int, label: str, format: str, data: Data, model: Model, alarms: Alarms, output: Output
 ) -> int:
-    """Read, compute, write, and say what happened."""
+    """Read, compute, write, and print what happened."""
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
     spreads = spreads_of(table)

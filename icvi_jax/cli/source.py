@@ -1,4 +1,4 @@
-"""SOURCE: a built-in stream, a file, or one of the published formats."""
+"""SOURCE: a built-in stream, a file, or a file in one of the published formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from icvi_jax.tables.windows import seconds
 
 
 def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tuple[Table, int | None]:
-    """Read the source; gives the table, and the k of a built-in stream."""
+    """Read the source; returns the table, and the k of a built-in stream."""
     if source in catalogue():
         entry = catalogue()[source]
         if data.columns or data.time or label:
@@ -39,7 +39,7 @@ def _published(source: str, format: str, data: Data) -> Table:
     if format == "sensorscope":
         minutes = (seconds(every) or 0) / 60 if every else 10
         if minutes != int(minutes) or minutes < 1:
-            raise ValueError(f"--every {every}: this format needs whole minutes")
+            raise ValueError(f"--every {every}: expected whole minutes for this format, such as 10min")
         some = partial(read_sensorscope, source, None, None, None, minutes=int(minutes))
         found = some(features=data.columns) if data.columns else some()
     else:
@@ -59,13 +59,13 @@ def _sensor(name: str) -> int:
 
 
 def check_length(table: Table, needed: int) -> None:
-    """Refuse a stream that ends before the first value could come."""
+    """Refuse a stream that is too short for a first value."""
     complete = int(np.isfinite(table.x).all(axis=1).sum())
     if complete == 0:
         sparse = int(np.argmin(np.isfinite(table.x).sum(axis=0)))
         raise TableError(
             table.name,
-            "no row has a reading in every column (choose with --columns); this one is the emptiest",
+            "no row has a reading in every column; this column has the fewest (choose others with --columns)",
             1,
             None,
             table.features[sparse],

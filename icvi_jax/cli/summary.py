@@ -1,4 +1,4 @@
-"""What happened, in a few lines on the terminal."""
+"""A summary of the results in a few lines on the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
     for note in result.notes:
         say(f"  note: {note}")
     if result.overflow.any():
-        say("  note: more clusters were wanted than there is room for: raise --capacity or --slots")
+        say("  note: more clusters were needed than there is room for: raise --capacity or --slots")
 
 
 def summarize(result: Result, written: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""The terminal: one way to print, and a bar for what takes long."""
+"""The terminal: one way to print, and a progress bar."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from icvi_jax.text import one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 160  # of what is no terminal: a table in a file or a pipe need not wrap
+WIDTH = 160  # where the output is not a terminal: a table in a file or a pipe need not wrap
 T = TypeVar("T")
 
 
 def console() -> Console:
-    """A console that changes nothing in what it is given."""
+    """A console that prints text unchanged."""
     from rich.console import Console
 
     class Plain(Console):
-        """A console that tells when nobody reads it; rich's own ends the process."""
+        """Raises an error when the pipe is closed; rich's own console ends the process."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -52,7 +52,7 @@ def tell_written(paths: Sequence[Path]) -> None:
 
 
 def with_bar(items: Sequence[T], what: str) -> Iterable[T]:
-    """Go through items with a bar, where there is a terminal to show it on."""
+    """Iterate over items with a progress bar, if the output is a terminal."""
     if not sys.stderr.isatty() or len(items) < 2:
         return items
     from rich.console import Console

@@ -16,10 +16,10 @@ from icvi_jax.watch.service import Service, serve
 
 
 def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
-    """Watch until the input ends or somebody ends it."""
+    """Watch until the input ends or the process is stopped."""
     remember_programs()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # JSON is, whatever the terminal speaks
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal uses
     budget = budget_of(alarms, nodes=feed.nodes)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     if budget is not None:
@@ -29,7 +29,7 @@ def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
 
 
 def service_of(feed: Feed, site: Site) -> Service:
-    """What the options ask for, once they make sense."""
+    """The service that the options describe; an error where they make no sense."""
     folder = site.checkpoint
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"--checkpoint {folder}: is a file, expected a folder")
@@ -39,9 +39,9 @@ def service_of(feed: Feed, site: Site) -> Service:
     if site.history < 2:
         raise ValueError(f"--history {site.history}: expected 2 samples or more")
     if feed.kafka and not feed.topic:
-        raise ValueError("--kafka: say which topic with --topic")
+        raise ValueError("--kafka: name the topic with --topic")
     if feed.kafka and feed.mqtt:
-        raise ValueError("--kafka and --mqtt: read from one of them")
+        raise ValueError("--kafka and --mqtt: give only one of them")
     return Service(
         mqtt=feed.mqtt,
         kafka=(feed.kafka, feed.topic, feed.group) if feed.kafka else None,

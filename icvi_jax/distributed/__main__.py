@@ -1,4 +1,4 @@
-"""Start a program in several processes of one fleet: `python -m icvi_jax.distributed --processes 4 program.py …`."""
+"""Start a script in several processes of one fleet: `python -m icvi_jax.distributed --processes 4 script.py …`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ import time
 import traceback
 
 LOST = 75
-"""Exit status of a process that lost another: try again."""
+"""Exit status of a process that lost another one: try again."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one process of a fleet, or start all of them on this machine and watch over them."""
+    """Run one process of a fleet, or start all of them on this machine and supervise them."""
     options = argparse.ArgumentParser(prog="python -m icvi_jax.distributed", description=__doc__.splitlines()[0])
     options.add_argument("--processes", type=int, required=True, help="how many processes the fleet has")
     options.add_argument("--id", type=int, help="run this one only: one of several machines")
     options.add_argument("--coordinator", help="host:port of process 0; needed with --id")
-    options.add_argument("--timeout", type=float, default=60, help="seconds after which a silent process is lost")
-    options.add_argument("--restarts", type=int, default=0, help="how often to start all again after one died")
+    options.add_argument(
+        "--timeout", type=float, default=60, help="seconds without an answer after which a process counts as lost"
+    )
+    options.add_argument("--restarts", type=int, default=0, help="how often to start all again after one has died")
     options.add_argument("--devices", type=int, help="CPU devices of each process")
     options.add_argument("program", help="a Python file that calls icvi_jax.distributed.start()")
-    options.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own")
+    options.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     given = options.parse_args(argv)
     if given.processes < 1 or (given.id is not None and not 0 <= given.id < given.processes):
         options.error(f"--id {given.id} is not one of --processes {given.processes}")
@@ -44,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _one(given: argparse.Namespace) -> int:
-    """Run the program in this process, as the launcher's environment says."""
+    """Run the script in this process; the launcher has set its environment."""
     os.environ.update(
         ICVI_PROCESSES=str(given.processes),
         ICVI_PROCESS=str(given.id),
@@ -62,7 +64,7 @@ def _one(given: argparse.Namespace) -> int:
     try:
         runpy.run_path(given.program, run_name="__main__")
     except PeerLost as problem:
-        _say(f"{problem}; start all again to go on from the last checkpoint")
+        _say(f"{problem}; start all again to continue from the last checkpoint")
         status = LOST
     except NotJoined as problem:
         _say(f"process {given.id}: {problem}")
@@ -72,14 +74,14 @@ def _one(given: argparse.Namespace) -> int:
         status = 1
     else:
         return 0
-    # Leaving in the usual way would wait for processes that are not there.
+    # A normal exit would wait for processes that no longer exist.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
 def _all(given: argparse.Namespace) -> int:
-    """Start every process here; when one fails, let the others find out, then end them."""
+    """Start every process here; when one fails, give the others time to notice, then end them."""
     given.coordinator = f"127.0.0.1:{_free_port()}"
     command = [sys.executable, "-m", "icvi_jax.distributed", "--processes", str(given.processes)]
     command += ["--coordinator", given.coordinator, "--timeout", str(given.timeout)]
@@ -90,7 +92,7 @@ def _all(given: argparse.Namespace) -> int:
     told: set[int] = set()
 
     def tell() -> None:
-        """Say of each process that failed what became of it; who died first may be seen last."""
+        """Print the exit status of each process that failed; the first one to die may be noticed last."""
         for i, child in enumerate(children):
             if child.poll() and i not in told:
                 told.add(i)

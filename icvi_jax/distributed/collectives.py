@@ -1,4 +1,4 @@
-"""Collectives: what all processes of a fleet know together, over a mesh of all their devices along "streams"."""
+"""Collectives: exchange between all processes of a fleet, over a mesh of all their devices along "streams"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_BYTES = 128
 
 
 def everywhere(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Numbers (n,) of this process as (processes, n) of all; all processes must call it."""
+    """Gather numbers (n,) of each process to (processes, n); all processes must call it."""
     return np.asarray(multihost_utils.process_allgather(np.asarray(numbers), tiled=False)).reshape(-1, len(numbers))
 
 
@@ -29,14 +29,14 @@ def mesh() -> Mesh:
 
 
 def spread_out(local: np.ndarray) -> Array:
-    """Arrays (…, n) of equal n in all processes as one (…, n · processes), sharded over streams."""
+    """Join arrays (…, n), with equal n in all processes, to one (…, n · processes), sharded over streams."""
     sharding = NamedSharding(mesh(), PartitionSpec(*[None] * (local.ndim - 1), "streams"))
     spread: Array = jax.make_array_from_process_local_data(sharding, local)
     return spread
 
 
 def padded(a: np.ndarray, length: int, fill: float) -> np.ndarray:
-    """`a` (…, n) with its last axis filled up to `length`."""
+    """`a` (…, n) with its last axis padded to `length`."""
     return np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, length - a.shape[-1])], constant_values=fill)
 
 
@@ -46,7 +46,7 @@ def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh) -
 
     Parameters
     ----------
-    values : (rows, N), where NaN is nothing to count: → count, mean, standard deviation, least, most, each (rows,).
+    values : (rows, N), where NaN does not count: → count, mean, standard deviation, smallest, largest, each (rows,).
     scores : (rows, N), larger is worse, NaN is never worst: → the `worst` largest and their places in N.
     counts : (things, N), integers: → their sums (things,).
     """
@@ -64,7 +64,9 @@ def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh) -
         top, place = jax.lax.top_k(jnp.where(jnp.isnan(scores), -jnp.inf, scores), min(worst, own))
         place = place + own * jax.lax.axis_index("streams")
         top, place = (jax.lax.all_gather(a, "streams", axis=1, tiled=True) for a in (top, place))
-        order = jnp.lexsort((place, -top), axis=1)[:, :worst]  # ties go to the lower place, however streams are spread
+        order = jnp.lexsort((place, -top), axis=1)[
+            :, :worst
+        ]  # ties go to the lower place, however streams are distributed
         top, place = (jnp.take_along_axis(a, order, axis=1) for a in (top, place))
         return n, mean, spread, least, most, top, place, jax.lax.psum(jnp.sum(counts, axis=1), "streams")
 
@@ -73,7 +75,7 @@ def fleet(values: Array, scores: Array, counts: Array, worst: int, mesh: Mesh) -
 
 
 def names_at(places: np.ndarray, names: tuple[str, ...], length: int) -> list[str]:
-    """The names of streams anywhere in the fleet, each told by the process that has it."""
+    """The names of streams anywhere in the fleet; each process gives those it has."""
     first = jax.process_index() * length
     told = np.zeros((len(places), NAME_BYTES), np.uint8)
     for row, place in enumerate(places):

@@ -1,4 +1,4 @@
-"""Group: the processes of one fleet, what they agree on, and what happens when one of them is gone."""
+"""Group: the processes of one fleet, what they do together, and what happens when one of them dies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PeerLost(RuntimeError):
-    """Another process of the fleet died or does not answer; end, and start all again from the checkpoint."""
+    """Another process of the fleet died or does not answer: end, and start all again from the checkpoint."""
 
 
 def start(
@@ -36,17 +36,18 @@ def start(
     timeout: float = 60,
     bind: str | None = None,
 ) -> Group:
-    """Join the processes of a fleet; before any other JAX work, and once.
+    """Join the processes of a fleet; call it once, before any other JAX work.
 
-    Under `python -m icvi_jax.distributed` all arguments are known. Without them and without the launcher this is a
-    fleet of one process.
+    With `python -m icvi_jax.distributed` no arguments are needed. Without them and without the launcher this is a fleet
+    of one process.
 
     Parameters
     ----------
     coordinator : "host:port" of process 0, reachable by all.
-    processes, process : how many there are, and which one this is.
+    processes, process : how many processes there are, and which one this is.
     timeout : seconds without an answer after which the others count as lost.
-    bind : the address process 0 listens on. Unless said, all of the host, or loopback where the coordinator is there.
+    bind : the address process 0 listens on. Default: all addresses of the host, or loopback if the coordinator is
+        on it.
     """
     coordinator = coordinator or os.environ.get("ICVI_COORDINATOR")
     processes = processes or int(os.environ.get("ICVI_PROCESSES", "1"))
@@ -56,7 +57,7 @@ def start(
         if coordinator is None:
             raise ValueError("distributed.start: several processes need coordinator='host:port' of process 0")
         if bind is None and coordinator.startswith(("127.", "localhost:")):
-            bind = coordinator  # a fleet on one machine is nobody else's business
+            bind = coordinator  # a fleet on one machine need not be reachable from others
         meet(coordinator, processes, process, timeout, bind)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
@@ -73,12 +74,12 @@ def start(
 
 
 class Group(NamedTuple):
-    """The processes of one fleet. Whatever is said to be done together, all processes must call, in the same order.
+    """The processes of one fleet. Methods marked "Together" must be called by all processes, in the same order.
 
     Attributes
     ----------
     process, processes : which one this is, of how many.
-    timeout : seconds after which others that do not answer count as lost.
+    timeout : seconds after which processes that do not answer count as lost.
     """
 
     process: int
@@ -86,7 +87,7 @@ class Group(NamedTuple):
     timeout: float
 
     def share(self, names: Sequence[str]) -> list[str]:
-        """The nodes that this process feeds: an even, contiguous share of all names."""
+        """The nodes of this process: an equal, contiguous share of all names."""
         n = len(names)
         return list(names[n * self.process // self.processes : n * (self.process + 1) // self.processes])
 
@@ -99,10 +100,10 @@ class Group(NamedTuple):
         keep: tuple[str, ...] = FIELDS,
         devices: Sequence[jax.Device] | None = None,
     ) -> Live:
-        """Together: the newest checkpoint below `path` that all processes have, or a new fleet where there is none.
+        """Together: load the newest checkpoint below `path` that all processes have, or make a new fleet.
 
-        Nodes that the checkpoint does not have are new. Where it was saved by another number of processes, it is put
-        together and dealt out again.
+        Nodes that the checkpoint does not have are new. If another number of processes saved it, it is joined and
+        divided again.
         """
         own = self._own(path)
         others = self._elsewhere(path)
@@ -117,7 +118,7 @@ class Group(NamedTuple):
         if most - least > 1:
             held = ", ".join(f"process {i} {n}" for i, n in enumerate(numbers[:, 0]))
             raise checkpoint.CheckpointError(f"{path}: the newest good checkpoints are too far apart: {held}")
-        if own.is_dir():  # one that not all have: going on from it, this process would be ahead of the others
+        if own.is_dir():  # a checkpoint that not all have: with it this process would be ahead of the others
             for number, file in checkpoint.numbered(own).items():
                 if number > least:
                     file.unlink()
@@ -134,35 +135,35 @@ class Group(NamedTuple):
     def save(
         self, live: Live, path: str | os.PathLike[str], extra: dict[str, Stored] | None = None, keep: int = 3
     ) -> Path:
-        """Together: each process saves its nodes below `path`; nobody goes on before all have."""
-        file = live.save(self._own(path), extra, max(keep, 2))  # two: the others may still be one behind
+        """Together: each process saves its nodes below `path`; none continues before all have saved."""
+        file = live.save(self._own(path), extra, max(keep, 2))  # two: other processes may be one behind
         self.together(lambda: collectives.everywhere([0]))
         if self.process == 0:
-            for old in self._elsewhere(path):  # of another number of processes, and no longer the newest
+            for old in self._elsewhere(path):  # from another number of processes, and no longer the newest
                 old.rename(old.with_name(f"was-{old.name}"))
         return Path(file)
 
     def load_state(self, path: str | os.PathLike[str], pipe: Pipeline) -> PipelineState:
-        """A state that `icvi_jax.save` wrote in parts, one a process, sharded over the mesh of all devices again."""
+        """Load a state that `icvi_jax.save` wrote as shards, one per process, sharded over the mesh of all devices."""
         state: PipelineState = jax.tree.map(collectives.spread_out, checkpoint.load(self._own(path), pipe, xp=np))
         return state
 
     def summary(self, live: Live, reading: Reading, worst: int = 10) -> Summary:
-        """Together: reduce the readings of all processes to one summary, the same everywhere."""
+        """Together: reduce the readings of all processes to one summary, the same in every process."""
         return self.together(lambda: summarize(live, reading, worst))
 
     def together(self, work: Callable[[], T]) -> T:
-        """Do something collective, or `PeerLost` when another process fails or does not answer in time."""
+        """Do something collective; raises `PeerLost` if another process fails or does not answer in time."""
         done: list[T] = []
         failed: list[Exception] = []
 
         def attempt() -> None:
             try:
                 done.append(work())
-            except Exception as problem:  # handed to the thread that waits
+            except Exception as problem:  # raised in the thread that waits
                 failed.append(problem)
 
-        # In a thread, since a collective whose partner hangs cannot be interrupted.
+        # In a thread, since a collective cannot be interrupted when another process hangs.
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
         thread.join(self.timeout)
@@ -172,14 +173,14 @@ class Group(NamedTuple):
             raise PeerLost(f"process {self.process}: no answer from the others within {self.timeout:g} seconds")
         (problem,) = failed
         if isinstance(problem, jax.errors.JaxRuntimeError) or "Gloo" in str(problem):
-            raise PeerLost(f"process {self.process}: another process is gone: {str(problem).splitlines()[0]}")
+            raise PeerLost(f"process {self.process}: another process has died: {str(problem).splitlines()[0]}")
         raise problem
 
     def _own(self, path: str | os.PathLike[str]) -> Path:
         return Path(path) / shards.folder(self.process, self.processes)
 
     def _elsewhere(self, path: str | os.PathLike[str]) -> list[Path]:
-        """Parts that another number of processes saved."""
+        """Shards that another number of processes saved."""
         if not Path(path).is_dir():
             return []
         mine = {shards.folder(i, self.processes) for i in range(self.processes)}

@@ -1,8 +1,8 @@
-"""Meet: all processes of a fleet find each other before JAX is told, which ends the process where they do not.
+"""Meet: all processes of a fleet find each other before JAX starts, which would end the process if they do not.
 
-A wrong port, a port that is taken or a process that never comes would be a stack trace of C++ and SIGABRT. So process 0
-first listens at the coordinator's address itself, the others say who they are, and only when all are there does JAX's
-own service take the port over.
+A wrong port, a port in use or a process that never comes would be a stack trace of C++ and SIGABRT. So process 0 first
+listens at the address of the coordinator, the others connect and give their numbers, and only when all are there does
+JAX's own service get the port.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PAUSE = 0.1
 
 
 class NotJoined(RuntimeError):
-    """The processes of a fleet did not find each other; the message says who is missing and what to do."""
+    """The processes of a fleet did not find each other; the message says which are missing and what to do."""
 
 
 def meet(coordinator: str, processes: int, process: int, timeout: float, bind: str | None = None) -> None:
-    """Wait until all processes are there, or raise `NotJoined` in one line."""
+    """Wait until all processes are there; raises `NotJoined` with one line."""
     host, port = address(coordinator)
     deadline = time.monotonic() + timeout
     if process:
@@ -30,7 +30,7 @@ def meet(coordinator: str, processes: int, process: int, timeout: float, bind: s
 
 
 def address(text: str) -> tuple[str, int]:
-    """Take ``host:port`` apart.
+    """Split ``host:port``.
 
     Examples
     --------
@@ -39,12 +39,12 @@ def address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise NotJoined(f"the coordinator {text!r} is no host:port such as head:7777, with a port below 65536")
+        raise NotJoined(f"--coordinator {text!r}: expected host:port such as head:7777, with a port below 65536")
     return host.strip("[]"), int(port)
 
 
 def _say_hello(host: str, port: int, hello: str, deadline: float, timeout: float) -> None:
-    """Say which process this is, until process 0 has heard it and all are there."""
+    """Send the number of this process to process 0, until all are there."""
     where = f"{host}:{port}"
     while True:
         left = deadline - time.monotonic()
@@ -72,7 +72,7 @@ def _say_hello(host: str, port: int, hello: str, deadline: float, timeout: float
 
 
 def _wait_for_all(host: str, port: int, processes: int, deadline: float, timeout: float) -> None:
-    """Listen until every other process has said hello, then tell all to go on."""
+    """Listen until every other process has connected, then tell all to continue."""
     here: dict[int, socket.socket] = {}
     try:
         with _listener(host, port) as door:
@@ -96,7 +96,7 @@ def _wait_for_all(host: str, port: int, processes: int, deadline: float, timeout
 
 
 def _heard(hello: str, processes: int, here: dict[int, socket.socket]) -> tuple[int | None, str]:
-    """Which process this is, or why it cannot join; neither for somebody who is no process of a fleet."""
+    """Which process this is, or why it cannot join; neither for a connection from elsewhere."""
     words = hello.split()
     if len(words) != 4 or words[0] != HELLO or not (words[1] + words[3]).isdecimal():
         return None, ""

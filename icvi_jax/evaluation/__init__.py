@@ -1,4 +1,4 @@
-"""How good alarms and partitions are, given the truth; always beside controls that see no data.
+"""How good alarms and partitions are, given the truth; always compared with controls that see no data.
 
 >>> trial = Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50)
 >>> row = judge([trial], [[510, 900]])

@@ -1,4 +1,4 @@
-"""Detectors beside the controls that see no data: a score alone says little."""
+"""Detectors compared with controls that see no data: a score alone says little."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from icvi_jax.evaluation.trial import Tally, Trial, tally
 
 Alarms = Sequence[Sequence[int]]
-"""Sample numbers of alarms, a list a trial."""
+"""Sample numbers of alarms, one list per trial."""
 
 
 class Outcome(NamedTuple):
@@ -18,9 +18,9 @@ class Outcome(NamedTuple):
 
     Attributes
     ----------
-    f1, precision, recall : of alarms matched one to one, over all streams together; NaN where nothing can be divided.
+    f1, precision, recall : of alarms matched one to one, over all streams together; NaN for 0 / 0.
     delay : median over the hits, in samples.
-    false_per_10000 : alarms in no window, in ten thousand samples in no window.
+    false_per_10000 : alarms outside all windows, per ten thousand samples outside all windows.
     nab : score of the Numenta benchmark: 0 for silence, 100 for a perfect detector.
     covering : see `icvi_jax.evaluation.covering`, mean over samples.
     alarms : how many were raised.
@@ -37,14 +37,14 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A detector's outcome, beside controls that raise as many alarms.
+    """The outcome of a detector, with controls that raise the same number of alarms.
 
     Attributes
     ----------
     outcome : of the detector.
-    low, high : 90 % interval of its F1 over streams drawn again; NaN with a single stream.
-    metronome : of alarms evenly spaced, as many in each stream.
-    random : mean F1 of alarms at random, as many in each stream.
+    low, high : 90 % bootstrap interval of its F1 over streams; NaN with a single stream.
+    metronome : outcome of alarms at equal distances, the same number in each stream.
+    random : mean F1 of alarms at random samples, the same number in each stream.
     """
 
     outcome: Outcome
@@ -72,7 +72,7 @@ def outcome(tallies: Sequence[Tally]) -> Outcome:
 
 
 def judge(trials: Sequence[Trial], alarms: Alarms, draws: int = 200, seed: int = 0) -> Row:
-    """Score a detector's alarms, beside a metronome and random alarms of the same count.
+    """Score the alarms of a detector, with a metronome and random alarms of the same number for comparison.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def judge(trials: Sequence[Trial], alarms: Alarms, draws: int = 200, seed: int =
     (1.0, 0.0, True)
     """
     if len(trials) != len(alarms):
-        raise ValueError(f"judge: one list of alarms a trial is needed, {len(trials)}, got {len(alarms)}")
+        raise ValueError(f"judge(alarms=…): expected one list per trial, {len(trials)}, got {len(alarms)}")
     rng = np.random.default_rng(seed)
     tallies = [tally(a, t) for a, t in zip(alarms, trials)]
     counts = [t.alarms for t in tallies]
@@ -95,7 +95,7 @@ def judge(trials: Sequence[Trial], alarms: Alarms, draws: int = 200, seed: int =
 def bootstrap(
     tallies: Sequence[Tally], score: Callable[[Sequence[Tally]], float], draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """5 % and 95 % of a score over sets of as many streams, drawn with replacement; NaN with fewer than two."""
+    """5 % and 95 % quantiles of a score over streams drawn with replacement; NaN with fewer than two streams."""
     if len(tallies) < 2:
         return float("nan"), float("nan")
     picks = rng.integers(0, len(tallies), (draws, len(tallies)))
@@ -104,10 +104,10 @@ def bootstrap(
 
 
 def clock(trials: Sequence[Trial]) -> list[int]:
-    """The samples at which a clock that sees no data should strike, by trials whose changes it was told.
+    """The samples at which a clock that sees no data should raise alarms, given trials with known changes.
 
-    It takes the earliest sample that hits a change of most trials, leaves those changes out, and goes on while it still
-    hits at least half of the trials.
+    It takes the earliest sample that hits a change of most trials, leaves those changes out, and continues as long as
+    a sample hits at least half of the trials.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def clock(trials: Sequence[Trial]) -> list[int]:
             for first, last in windows:
                 hit[first : last + 1] = 1
             votes += hit
-        for s in strikes:  # a strike too close to another would count as the same
+        for s in strikes:  # alarms too close together would count as one
             gap = max(t.merge for t in trials)
             votes[max(0, s - gap) : s + gap + 1] = 0
         best = int(np.argmax(votes))

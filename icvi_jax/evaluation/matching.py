@@ -14,7 +14,7 @@ class Score(NamedTuple):
     Attributes
     ----------
     precision
-        Matched alarms over alarms; NaN without alarms: a detector that never speaks must not look perfect.
+        Matched alarms over alarms; NaN without alarms: a detector without alarms must not look perfect.
     recall
         Matched changes over changes; NaN without changes.
     f1
@@ -22,7 +22,7 @@ class Score(NamedTuple):
     delay
         Median of alarm − change over the matched pairs, in samples; NaN without any.
     false_per_1000
-        False alarms in a thousand samples of the stream.
+        False alarms per thousand samples of the stream.
     matched
         Pairs (change, alarm).
     missed
@@ -49,9 +49,9 @@ class Score(NamedTuple):
 def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples: int) -> Score:
     """Match alarms to true changes, one to one.
 
-    An alarm in ``[change, change + tolerance]`` matches the change; early is false. Each change takes the earliest
-    alarm in its window that no earlier change has taken, which makes as many pairs as there can be. Any further alarm
-    in the window is false, unless it lies in the window of another change too and matches that.
+    An alarm in ``[change, change + tolerance]`` matches the change; an earlier one is false. Each change takes the
+    earliest alarm in its window that no earlier change has taken; no other way gives more pairs. Any further alarm in
+    the window is false, unless it is also in the window of another change and matches that one.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples
     Returns
     -------
     Score
-        See there for what empty lists give.
+        `Score` says what empty lists give.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples
     missed: list[int] = []
     total = len(left)
     for change in truth:
-        # Windows are equally long, so earliest change with earliest alarm wastes neither.
+        # Windows are equally long, so taking the earliest change with the earliest alarm gives the most pairs.
         alarm = next((a for a in left if change <= a <= change + tolerance), None)
         if alarm is None:
             missed.append(change)
@@ -125,7 +125,7 @@ def metronome(samples: int, interval: int) -> list[int]:
 
 
 def sample_numbers(field: str, values: Sequence[int], samples: int) -> list[int]:
-    """Sort sample numbers, and refuse what is none."""
+    """Sort sample numbers; raises ValueError for other values."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"{field} must be a list of sample numbers, got {array.dtype} of shape {array.shape}")

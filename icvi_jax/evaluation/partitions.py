@@ -1,4 +1,4 @@
-"""Partitions against the truth."""
+"""Compare partitions with the truth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
     i = np.unique(first, return_inverse=True)[1]
     j = np.unique(second, return_inverse=True)[1]
     both = np.unique(np.stack([i, j]), axis=1, return_counts=True)[1]
-    # Python integers: the products of pair counts pass 2⁶³ at about 80,000 samples.
+    # Python integers: the products of pair counts exceed 2⁶³ at about 80,000 samples.
     P, A, B, n = (
         sum(c * (c - 1) // 2 for c in counts.tolist())
         for counts in (both, np.bincount(i), np.bincount(j), np.array([first.size]))

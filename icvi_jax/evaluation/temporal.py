@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 BLOCK = 1 << 22
-"""Numbers in the largest array of distances: a few tens of megabytes."""
+"""Size of the largest array of distances, in numbers: a few tens of megabytes."""
 
 
 def temporal_silhouette(
@@ -54,7 +54,7 @@ def temporal_silhouette(
     if not len(X):
         raise ValueError("temporal_silhouette: every sample is noise (label −1)")
     order = np.argsort(t, kind="stable")
-    t, X = t[order], X[order] - X[order].mean(0)  # sums over a window lose no digits near the data
+    t, X = t[order], X[order] - X[order].mean(0)  # centred, so that sums over a window lose no digits
     known, slots = np.unique(labels[order], return_inverse=True)
     total = 0.0
     for k in range(len(known)):
@@ -71,21 +71,21 @@ def temporal_silhouette(
 def _checked(
     t: np.ndarray, X: np.ndarray, labels: np.ndarray, window: int, neighbours: int, c: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What was given as arrays that fit, or an error."""
+    """The arguments as arrays of matching shapes, or an error."""
     me = "temporal_silhouette"
     t, X, labels = np.asarray(t, float), np.asarray(X, float), np.asarray(labels)
     if X.ndim != 2 or not X.size:
         raise ValueError(f"{me}: expected X with the axes (n, p) and at least one sample, got shape {X.shape}")
     for name, a in (("t", t), ("labels", labels)):
         if a.shape != (len(X),):
-            raise ValueError(f"{me}({name}=…): expected one a sample, ({len(X)},), got shape {a.shape}")
+            raise ValueError(f"{me}({name}=…): expected one per sample, ({len(X)},), got shape {a.shape}")
     if not (np.isfinite(X).all() and np.isfinite(t).all()):
         raise ValueError(f"{me}: some samples or times are not finite; leave those rows out")
     if labels.dtype.kind not in "iub" and not (labels == np.round(labels)).all():
-        raise ValueError(f"{me}(labels=…): expected whole numbers, −1 for noise; got {labels.dtype}")
+        raise ValueError(f"{me}(labels=…): expected integers, −1 for noise; got {labels.dtype}")
     for name, value in (("window", window), ("neighbours", neighbours)):
         if value != int(value) or value < 1:
-            raise ValueError(f"{me}({name}={value!r}): expected a whole number of at least 1")
+            raise ValueError(f"{me}({name}={value!r}): expected an integer of at least 1")
     if not 0 <= c <= 1:
         raise ValueError(f"{me}(c={c!r}): expected a number from 0 to 1")
     return t, X, labels

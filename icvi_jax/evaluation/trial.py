@@ -11,7 +11,7 @@ import numpy as np
 from icvi_jax.evaluation.matching import sample_numbers
 
 FALSE_COST = 0.11
-"""What a false alarm costs in the score of the Numenta benchmark, where a hit is worth 1 and a miss costs 1."""
+"""Cost of a false alarm in the score of the Numenta benchmark, where a hit is worth 1 and a miss costs 1."""
 
 
 class Trial(NamedTuple):
@@ -19,11 +19,11 @@ class Trial(NamedTuple):
 
     Attributes
     ----------
-    name : what to call it.
+    name : its name.
     samples : how many there are.
     windows : (first, last) sample in which an alarm counts for each change, both included, in order.
     start : alarms and changes before this sample are left out.
-    merge : an alarm within so many samples of the last one that was kept says the same again and is left out.
+    merge : an alarm within so many samples after the last one that was kept is a repetition and left out.
 
     Examples
     --------
@@ -42,7 +42,8 @@ class Trial(NamedTuple):
     def of(
         cls, name: str, samples: int, changes: Sequence[int], tolerance: int, start: int = 0, merge: int | None = None
     ) -> Trial:
-        """A trial in which an alarm up to `tolerance` samples after a change counts; merged within half of that."""
+        """A trial in which an alarm up to `tolerance` samples after a change counts; alarms within half of that are
+        one."""
         if tolerance < 0:
             raise ValueError(f"tolerance must be at least 0, got {tolerance}")
         kept = [c for c in sample_numbers("changes", changes, samples) if c >= start]
@@ -59,7 +60,7 @@ class Trial(NamedTuple):
 
     @property
     def quiet(self) -> int:
-        """How many samples are in no window."""
+        """How many samples are outside all windows."""
         busy = np.zeros(self.samples, bool)
         busy[: self.start] = True
         for first, last in self.windows:
@@ -68,14 +69,14 @@ class Trial(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What alarms did on one stream, to be added up over streams.
+    """The result of alarms on one stream, to be added up over streams.
 
     Attributes
     ----------
     hits, alarms, changes : matched one to one, raised, true.
     delays : of the hits, in samples after the window opened.
-    false, quiet : alarms in no window, and samples in none.
-    points, best, none : the Numenta score, that of a perfect detector and that of one that never speaks.
+    false, quiet : alarms outside all windows, and samples outside all windows.
+    points, best, none : the Numenta score, that of a perfect detector and that of one without alarms.
     covering, samples : the covering times the samples, and the samples.
     """
 
@@ -130,8 +131,8 @@ def tally(alarms: Sequence[int], trial: Trial) -> Tally:
 def numenta(alarms: Sequence[int], trial: Trial) -> tuple[float, float, float]:
     """The points of the Numenta benchmark's standard profile, and those of a perfect and of a silent detector.
 
-    The first alarm in a window is worth up to 1, the sooner the more; a window without one costs 1, a false alarm up to
-    0.11, the further behind the last window the more.
+    The first alarm in a window is worth up to 1, more if it is earlier; a window without one costs 1; a false alarm
+    costs up to 0.11, more if it is further behind the last window.
     """
     points, left = 0.0, list(alarms)
     for first, last in trial.windows:

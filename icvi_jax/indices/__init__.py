@@ -1,4 +1,4 @@
-"""Indices: one file each, the equation in its docstring. Adding one is a file here and a line in `listing`."""
+"""Indices: one file each, with the equation in its docstring. A new one is a file here and a line in `listing`."""
 
 from icvi_jax.exports import offered as _offered
 from icvi_jax.indices.base import Index as Index

@@ -16,8 +16,9 @@ class BallHall(Comparison):
 
     .. math:: BH = \frac1k Σ_i C_i / M_i
 
-    It sees no separation, so coincident centres go unnoticed. An active cluster without members counts as 0. NaN with
-    fewer than two clusters, and where all samples and centres are in one place: constant data are not praised.
+    It does not measure separation, so equal centres have no effect. An active cluster without members counts as 0. NaN
+    with fewer than two clusters, and where all samples and centres are in one place, so that constant data do not get
+    the best value.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What an index is: a pure read-out of statistics that keeps nothing."""
+"""The base class of indices: a pure function of statistics, without a state."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from icvi_jax.types import Array
 
 
 class Index(ABC):
-    """A number that says how good the clusters are, read off the statistics it `needs`.
+    """A number that says how good the clusters are, computed from the statistics it `needs`.
 
-    A subclass is a `spec` with a static `name`, and says in class variables what a user and the laws must know.
+    A subclass is a `spec` with a static `name`; its class variables have what users and the tests of laws must know.
 
     Attributes
     ----------
-    goal : "min" or "max", the direction that is good.
-    needs : the statistics it reads.
+    goal : "min" or "max": which values are good.
+    needs : the statistics it uses.
     range : smallest and largest value it can take.
     positive : whether all values are positive, so that monitors may take logarithms.
     scattered : whether it is built on dispersions or covariances; NaN while all clusters are singletons.
-    grouped : whether it judges a map of several prototypes a cluster, and says nothing of other clusterers.
+    grouped : whether it is only for clusterers with several prototypes per cluster.
 
     Examples
     --------
@@ -46,29 +46,29 @@ class Index(ABC):
         """The value (*streams); `forgetting` is λ as an array of the state's type."""
 
     def statistics(self) -> tuple[type[AnyStatistic], ...]:
-        """The statistics it reads with the settings it has: `needs`, unless overridden."""
+        """The statistics it uses with its settings: `needs`, unless overridden."""
         return self.needs
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:
-        """What `value` becomes when all samples and centres are multiplied by `by`; unchanged unless overridden."""
+        """The new `value` when all samples and centres are multiplied by `by`; unchanged unless overridden."""
         return value
 
     def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
-        """Warnings for a person who asks for this index with this memory and this many slots."""
+        """Warnings for a user of this index with this memory and number of slots."""
         return ()
 
 
 class Comparison(Index):
     """An index that compares clusters: NaN with fewer than two of them.
 
-    Subclasses define `compare` instead of `value`, and need not guard against a lone cluster themselves but for
-    gradients: what `compare` gives for k < 2 is discarded.
+    Subclasses define `compare` instead of `value`, and need not check for a single cluster, except for gradients: the
+    result of `compare` for k < 2 is discarded.
     """
 
     def value(self, stats: Stats, forgetting: Array) -> Array:
-        """NaN where there is no second cluster, else what `compare` says."""
+        """NaN where there is no second cluster, otherwise the result of `compare`."""
         if stats.active.shape[0] == 1:
-            return given(stats.k > 1, stats.k)  # never; as a constant it can stop XLA and the process
+            return given(stats.k > 1, stats.k)  # always NaN; a constant NaN can make XLA end the process
         return given(stats.k > 1, self.compare(stats, forgetting))
 
     @abstractmethod
@@ -83,7 +83,7 @@ def given(ok: Array, value: Array) -> Array:
 
 
 def log(a: Array) -> Array:
-    """Logarithm; NaN where there is none, zero included: it may not pass for the best value. Gradients stay finite."""
+    """Logarithm; NaN at zero and below, so that it is never the best value. Gradients stay finite."""
     xp = namespace(a)
     return given(a > 0, xp.log(xp.where(a > 0, a, xp.ones_like(a))))
 
@@ -95,7 +95,7 @@ def root(a: Array) -> Array:
 
 
 def divide(a: Array, b: Array, otherwise: float) -> Array:
-    """a / b, and `otherwise` where b is not positive; gradients stay finite, if nothing more is computed from a NaN."""
+    """a / b, and `otherwise` where b is not positive; gradients stay finite, if nothing else is computed from a NaN."""
     xp = namespace(a, b)
     ok = b > 0
     return xp.where(ok, a / xp.where(ok, b, xp.ones_like(b)), xp.full_like(a / xp.ones_like(b), otherwise))

@@ -1,4 +1,4 @@
-"""Catalogue: every index of the package, and what a person should know to choose one."""
+"""Catalogue: every index of the package, and what a user needs to choose one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Entry:
 
     Attributes
     ----------
-    name : under which its values are found, such as "xb".
+    name : the name of its values, such as "xb".
     index : its class; `index()` has the defaults.
-    goal : "min" or "max", the direction that is good.
+    goal : "min" or "max": which values are good.
     range : smallest and largest value.
-    needs : names of the statistics it reads.
-    grouped : whether it needs a clusterer with several prototypes a cluster.
-    path : whether it depends on where the centres have been, so that two shards do not combine to the whole.
+    needs : names of the statistics it uses.
+    grouped : whether it needs a clusterer with several prototypes per cluster.
+    path : whether it depends on earlier places of the centres, so that two shards do not combine exactly.
     meaning : one line in words.
     """
 

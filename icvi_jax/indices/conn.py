@@ -1,4 +1,4 @@
-"""CONN: do the prototypes of a cluster hang together, and do clusters keep apart?"""
+"""CONN: are the prototypes of a cluster connected, and are clusters separate?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from icvi_jax.types import Array
 
 @spec
 class CONN(Index):
-    r"""Connectivity of a map of prototypes; large is good. For clusterers with several prototypes a cluster.
+    r"""Connectivity of prototypes; large is good. For clusterers with several prototypes per cluster.
 
     CADJ_ij counts the samples whose nearest prototype is i and whose second nearest is j, CONN = CADJ + CADJᵀ.
 
@@ -23,13 +23,13 @@ class CONN(Index):
               {Σ_{i∈P, j∈C_k∪C_l} CONN_{ij} − ½ Σ_{i,j∈P} CONN_{ij}}
 
     with P the prototypes of C_k that are connected to C_l, and the value is the mean of intra times one minus the mean
-    of each cluster's largest inter. It is right where indices of distance are blind, as for clusters that wind around
-    each other, and hardly punishes two clusters taken for one: a check of a map, not a way to choose k. NaN with one
-    cluster and where nobody says which prototypes belong together.
+    of each cluster's largest inter. It is right where indices of distance fail, as for clusters that wind around each
+    other, but two clusters taken as one cost it little: use it to check prototypes, not to choose k. NaN with one
+    cluster and where the clusters of the prototypes are not known.
 
     Parameters
     ----------
-    epsilon : with forgetting, connections up to this share of all counts are none.
+    epsilon : with forgetting, connections up to this share of all counts do not count.
 
     References
     ----------
@@ -59,7 +59,7 @@ class CONN(Index):
         counts = stats[Connections].counts
         k = counts.shape[0]
         if prototypes.names is None or k == 1:
-            return given(stats.k < 0, stats.k)  # never
+            return given(stats.k < 0, stats.k)  # always NaN
         home = homes(prototypes)
         here = prototypes.active
         total = xp.sum(counts, axis=(0, 1))

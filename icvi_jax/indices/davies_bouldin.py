@@ -1,4 +1,4 @@
-"""Davies–Bouldin: each cluster's likeness to its most like neighbour.      DB = 1/k Σ_i max_j (L_i + L_j) / D_ij"""
+"""Davies–Bouldin: each cluster compared with its most similar one.      DB = 1/k Σ_i max_j (L_i + L_j) / D_ij"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DaviesBouldin(Index):
     .. math:: DB = \\frac1k Σ_i \\max_{j≠i} \\frac{L_i + L_j}{‖v_i − v_j‖²}, \\quad
               L_i = C_i/M_i \\;(λ = 1), \\quad C_i/\\max(1, M_i) \\;(λ < 1)
 
-    This is Araki's squared form, the paper's. k = 1: L_1 / h, with h as in `XieBeni`. Coincident centres: +inf.
+    This is the squared form of Araki, as in the paper. k = 1: L_1 / h, with h as in `XieBeni`. Equal centres: +inf.
 
     Parameters
     ----------

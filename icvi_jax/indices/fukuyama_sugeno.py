@@ -12,12 +12,12 @@ from icvi_jax.types import Array
 
 @spec
 class FukuyamaSugeno(Comparison):
-    r"""Dispersion within clusters minus that of their centres; small is good, below zero the centres win.
+    r"""Dispersion within clusters minus that of their centres; small is good.
 
     .. math:: FS = J − Σ_i M_i ‖v_i − \bar v‖², \quad J = Σ_i C_i
 
-    with v̄ the plain mean of the centres. A sum and not a mean: it grows with the number of samples that are remembered.
-    NaN with fewer than two clusters. All centres in one place: J, with nothing to set against it.
+    with v̄ the plain mean of the centres. A sum and not a mean: it grows with the number of samples that are
+    remembered. NaN with fewer than two clusters. All centres in one place: J.
 
     References
     ----------

@@ -16,8 +16,8 @@ class GeneralizedDunn43(Comparison):
 
     .. math:: GD_{43} = \frac{\min_{i≠j} ‖v_i − v_j‖}{2 \max_i C_i / M_i}
 
-    This is the peers' form, a distance over a squared distance: it changes with the unit of the samples. NaN with fewer
-    than two clusters and where no cluster has any spread. Coincident centres: 0, the worst value.
+    This is the form of other packages, a distance over a squared distance: it changes with the unit of the samples. NaN
+    with fewer than two clusters and where no cluster has any spread. Coincident centres: 0, the worst value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kwon: Xie–Beni's total with a price on many clusters.      K = (J + 1/k Σ_i ‖v_i − v̄‖²) / h"""
+"""Kwon: Xie–Beni without the mean, with a penalty for many clusters.      K = (J + 1/k Σ_i ‖v_i − v̄‖²) / h"""
 
 from __future__ import annotations
 

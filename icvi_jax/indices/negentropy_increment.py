@@ -1,4 +1,4 @@
-"""Negentropy increment: are clusters more Gaussian than the whole?      Σ q_i log(√det Σ_i / q_i) − ½ log det Σ"""
+"""Negentropy increment: are clusters more Gaussian than all samples?      Σ q_i log(√det Σ_i / q_i) − ½ log det Σ"""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class NegentropyIncrement(Comparison):
 
     .. math:: NI = Σ_i q_i \log \frac{\sqrt{\det Σ_i}}{q_i} − ½ \log \det Σ, \quad q_i = M_i / Σ_l M_l
 
-    Covariances are unbiased under faded weights and have a ridge of 10^(−12/p), which samples in small units feel. An
-    active cluster without members adds nothing. NaN with fewer than two clusters and without any member. It sees no
-    centres, so coincident ones go unnoticed.
+    Covariances are unbiased under faded weights and have a ridge of 10^(−12/p), which matters for samples of tiny
+    numbers. An active cluster without members adds nothing. NaN with fewer than two clusters and without any member. It
+    does not use centres, so equal ones have no effect.
 
     References
     ----------

@@ -16,8 +16,8 @@ class OnlineSilhouette(Index):
 
     .. math:: \frac{b − a}{\max(a, b)}, \quad a = ‖x − v_{own}‖, \quad b = \min_{i ≠ own} \sqrt{‖x − v_i‖² + S_i/M_i}
 
-    with centres and spreads *before* the sample: a silhouette of what the clusterer knew when it decided. Samples that
-    begin a cluster, and samples while there is no other cluster, are left out. NaN until a sample counts.
+    with centres and spreads *before* the sample, which are what the clusterer knew when it decided. Samples that start
+    a cluster, and samples while there is no other cluster, are left out. NaN until a sample counts.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ class PartitionCoefficient(Comparison):
 
     .. math:: PC = \frac1n Σ_j λ^{n−j} Σ_i u_{ij}²
 
-    n is ω = Σ λ^(n−j), the faded number of samples. It sees memberships alone, as they were when a sample came: crisp
+    n is ω = Σ λ^(n−j), the faded number of samples. It only uses memberships, as they were when a sample came: crisp
     ones give 1 whatever the data and the centres are; noise counts as 0. NaN with fewer than two clusters.
 
     References

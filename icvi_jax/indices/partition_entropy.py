@@ -16,7 +16,7 @@ class PartitionEntropy(Comparison):
 
     .. math:: PE = −\frac1n Σ_j λ^{n−j} Σ_i u_{ij} \log u_{ij}
 
-    n is ω = Σ λ^(n−j), the faded number of samples. It sees memberships alone, as they were when a sample came: crisp
+    n is ω = Σ λ^(n−j), the faded number of samples. It only uses memberships, as they were when a sample came: crisp
     ones and noise have no entropy, whatever the data and the centres are. NaN with fewer than two clusters.
 
     References

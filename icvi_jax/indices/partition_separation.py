@@ -1,4 +1,4 @@
-"""Partition separation: how full each cluster is and how alone.      PS = Σ_i [ M_i / max M − exp(−min_j D_ij / β) ]"""
+"""Partition separation: large and isolated clusters.      PS = Σ_i [ M_i / max M − exp(−min_j D_ij / β) ]"""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from icvi_jax.types import Array
 
 @spec
 class PartitionSeparation(Comparison):
-    r"""Fullness of each cluster minus its closeness to the next, summed; large is good.
+    r"""Relative mass of each cluster minus its closeness to the next, summed; large is good.
 
     .. math:: PS = Σ_i \Bigl[ \frac{M_i}{\max_l M_l} − \exp\Bigl(−\min_{j≠i} \frac{‖v_i − v_j‖²}{β}\Bigr) \Bigr],
               \quad β = \frac1k Σ_i ‖v_i − \bar v‖²
 
-    with v̄ the plain mean of the centres. It sees no dispersion, so clusters of one sample each have a value. NaN with
-    fewer than two clusters, with all centres in one place (β = 0) and without any member.
+    with v̄ the plain mean of the centres. It does not use dispersion, so clusters of one sample each have a value. NaN
+    with fewer than two clusters, with all centres in one place (β = 0) and without any member.
 
     References
     ----------
@@ -44,7 +44,7 @@ class PartitionSeparation(Comparison):
         xp = stats.xp
         beta = divide(stats.over_slots(stats.from_hub), stats.k, xp.nan)
         nearest = stats[Separation].pairs.row_least(stats[Separation].distances)
-        nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the stand-in of an idle slot would overflow
+        nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the value of an unused slot would overflow
         mass = stats[Dispersion].mass
         fullest = xp.max(mass, axis=0)
         ok = (beta > 0) & (fullest > 0)

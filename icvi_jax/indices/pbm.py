@@ -1,4 +1,4 @@
-"""PBM: what clustering gained, times the widest separation.      PBM = ((S0 / W) · max D_ij / k)²"""
+"""PBM: the gain of clustering, times the largest separation.      PBM = ((S0 / W) · max D_ij / k)²"""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class PBM(Comparison):
 
     .. math:: PBM = \Bigl(\frac{S_0}{W} \frac{\max_{ij} ‖v_i − v_j‖²}{k}\Bigr)²
 
-    with S0 the faded scatter of all samples about their mean. Distances are squared throughout, which clusterCrit's PBM
-    does not do. NaN with fewer than two clusters and where W = 0. All centres in one place: 0, the worst value.
+    with S0 the faded scatter of all samples about their mean. All distances are squared, unlike in clusterCrit's PBM.
+    NaN with fewer than two clusters and where W = 0. All centres in one place: 0, the worst value.
 
     References
     ----------

@@ -15,13 +15,13 @@ from icvi_jax.types import Array
 
 @spec
 class RepresentativeCIP(Comparison):
-    r"""Overlap of the clusters, each taken for a Gaussian; small is good.
+    r"""Overlap of the clusters, each taken as a Gaussian; small is good.
 
     .. math:: rCIP = Σ_{i<j} \mathcal N(m_i − m_j; 0, Σ_i + Σ_j)
 
     with the members' means m_i and covariances Σ_i, unbiased under faded weights and with a ridge of 10^(−12/p), which
-    samples in small units feel. NaN with fewer than two clusters and with an active cluster that has no members.
-    Coincident means: the largest overlap those covariances allow.
+    matters for samples of tiny numbers. NaN with fewer than two clusters and with an active cluster that has no
+    members. Coincident means: the largest overlap those covariances allow.
 
     Parameters
     ----------
@@ -52,7 +52,9 @@ class RepresentativeCIP(Comparison):
         terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
         least = xp.where(least < xp.inf, least, xp.zeros_like(least))
-        total = sum(xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms)  # less leaves no trace
+        total = sum(
+            xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms
+        )  # smaller terms make no difference
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
         return given(stats[Dispersion].empty == 0, value)

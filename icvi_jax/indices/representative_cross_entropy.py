@@ -1,4 +1,4 @@
-"""Representative cross entropy: how strange clusters are to each other.      −Σ_{i<j} log N(m_i − m_j; 0, Σ_i + Σ_j)"""
+"""Representative cross entropy: how different clusters are.      −Σ_{i<j} log N(m_i − m_j; 0, Σ_i + Σ_j)"""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from icvi_jax.types import Array
 
 @spec
 class RepresentativeCrossEntropy(Comparison):
-    r"""Cross entropy of the clusters, each taken for a Gaussian, summed over pairs; large is good.
+    r"""Cross entropy of the clusters, each taken as a Gaussian, summed over pairs; large is good.
 
     .. math:: rH = Σ_{i<j} ½ \bigl(d^⊤ Σ_q^{−1} d + \log\det Σ_q + p \log 2π\bigr), \quad
               d = m_i − m_j, \quad Σ_q = Σ_i + Σ_j
 
     with the members' means m_i and covariances Σ_i, unbiased under faded weights and with a ridge of 10^(−12/p), which
-    samples in small units feel. NaN with fewer than two clusters and with an active cluster that has no members.
-    Coincident means: the distance counts as 0, the worst for those covariances.
+    matters for samples of tiny numbers. NaN with fewer than two clusters and with an active cluster that has no
+    members. Coincident means: the distance counts as 0, the worst for those covariances.
 
     References
     ----------

@@ -17,9 +17,9 @@ class RMSSTD(Comparison):
 
     .. math:: RMSSTD = \sqrt{W / (p (n − k))}, \quad W = Σ_i C_i
 
-    n is ω = Σ λ^(n−j), the faded number of samples. It sees no separation, so coincident centres go unnoticed. NaN with
-    fewer than two clusters, where n ≤ k (with forgetting ω stays below 1/(1 − λ), so that must exceed k), and where all
-    samples and centres are in one place: constant data are not praised.
+    n is ω = Σ λ^(n−j), the faded number of samples. It does not measure separation, so equal centres have no effect.
+    NaN with fewer than two clusters, where n ≤ k (with forgetting ω stays below 1/(1 − λ), so that must exceed k), and
+    where all samples and centres are in one place, so that constant data do not get the best value.
 
     Parameters
     ----------

@@ -16,15 +16,15 @@ class XieBeni(Index):
 
     .. math:: XB = J / (N h), \\quad XB_λ = (1 − λ) J / h, \\quad J = Σ_i C_i, \\quad h = \\min_{i≠j} ‖v_i − v_j‖²
 
-    k = 1: h is the largest squared distance from the lone centre to a sample so far, or what `lone` says. Coincident
-    centres, h = 0: +inf.
+    k = 1: h is the largest squared distance from the single centre to a sample so far, unless `lone` is different.
+    Equal centres, h = 0: +inf.
 
     Parameters
     ----------
-    normalizer : "paper" weighs J with 1 − λ where λ < 1, which does not tend to XB as λ → 1. "exact" divides by
-        ω = Σ λ^(n−j), which does: use it to differentiate, and with long memories.
+    normalizer : "paper" multiplies J by 1 − λ if λ < 1, which does not tend to XB as λ → 1. "exact" divides by
+        ω = Σ λ^(n−j), which does: use it for gradients in λ, and with long memories.
     lone : h while there is one cluster. "paper": the largest distance ever, so that the index *improves* when a stream
-        breaks, since that stretches h for good. "faded": distances fade with λ like everything else. "nan": no value.
+        breaks, since h then stays large. "faded": distances fade with λ like everything else. "nan": no value.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Xu: logarithm of the spread within clusters, with a price on k.      Xu = p log √(W / (p n²)) + log k"""
+"""Xu: logarithm of the spread within clusters, with a penalty for k.      Xu = p log √(W / (p n²)) + log k"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Xu(Comparison):
     .. math:: Xu = p \log \sqrt{W / (p n²)} + \log k, \quad W = Σ_i C_i
 
     n is ω = Σ λ^(n−j), the faded number of samples. NaN with fewer than two clusters and where W = 0, whose logarithm
-    would be the best value of all. It sees no separation, so coincident centres go unnoticed.
+    would be the best value of all. It does not measure separation, so equal centres have no effect.
 
     References
     ----------

@@ -1,1 +1,1 @@
-"""Array-API functions on arrays `(k, p, *streams)`: nothing here imports jax, keeps state or knows a stream's past."""
+"""Array-API functions on arrays `(k, p, *streams)`: they do not import jax and have no state."""

@@ -7,7 +7,7 @@ import array_api_compat
 from icvi_jax.array_api import Array, DType, Namespace
 
 UNROLL = 16
-"""Up to this many slots a fleet's loops over slots are unrolled; beyond it compile time would explode."""
+"""With at most so many slots, loops over slots are unrolled for fleets; with more, compiling would take too long."""
 
 COUNT_LIMIT = 2**31 - 1
 """Counters stop here instead of turning negative."""
@@ -19,7 +19,7 @@ def namespace(*arrays: Array) -> Namespace:
 
 
 def library(xp: Namespace) -> Namespace:
-    """The array-API compatible form of a module such as `numpy` or `torch`."""
+    """The array-API form of a module such as `numpy` or `torch`."""
     return namespace(xp.asarray(0.0))
 
 
@@ -47,12 +47,12 @@ def usable(x: Array) -> Array:
 
 
 def reach(dtype: DType, xp: Namespace) -> float:
-    """The largest magnitude a feature may have: its square times 10⁶ samples still is a number."""
+    """The largest magnitude of a feature: its square times 10⁶ samples is still finite."""
     return 1e15 if xp.finfo(dtype).bits <= 32 else 1e140
 
 
 def far(dtype: DType, xp: Namespace) -> float:
-    """A squared distance beyond all real ones, and still with a finite, non-zero inverse."""
+    """A squared distance larger than all real ones, with a finite, non-zero inverse."""
     return 1e33 if xp.finfo(dtype).bits <= 32 else 1e290
 
 
@@ -70,7 +70,7 @@ def slots(like: Array, axis_length: int) -> Array:
 
 
 def smaller(a: Array, b: Array) -> Array:
-    """The smaller of two arrays without NaN: one machine instruction, where `minimum` must also look for NaN."""
+    """The smaller of two arrays without NaN: one machine instruction, while `minimum` must also check for NaN."""
     return namespace(a).where(a < b, a, b)
 
 

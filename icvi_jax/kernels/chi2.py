@@ -1,4 +1,4 @@
-r"""Quantiles of the χ² distribution, on plain Python numbers: no array library has them in common.
+r"""Quantiles of the χ² distribution, for plain Python numbers: not all array libraries have them.
 
 With p degrees of freedom the tail is a finite sum, with y = x/2:
 
@@ -46,7 +46,7 @@ def quantile(level: float, p: int) -> float:
     low, high = 0.0, 1.0
     while tail(high, p) > 1 - level:
         low, high = high, 2 * high
-    while True:  # halving cannot fail, and this runs once for each level
+    while True:  # bisection always works, and this runs once per level
         middle = (low + high) / 2
         if not low < middle < high:
             return middle

@@ -1,10 +1,10 @@
 r"""Log-determinants and Mahalanobis distances of symmetric positive definite matrices, for many at once.
 
-Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.kernels.ellipsoid`. Three forms of
-the same elimination: column by column on packed triangles for few features; on full matrices, with a program that grows
-with p and not p², for more; and beyond `LARGE` features, for one stream, the array library's Cholesky, one matrix a
-call. A batch in one call would be faster where it works, but two such calls at a time wait for each other for ever in
-jaxlib 0.10 on a CPU (fixed in 0.11), which is also what `jax.vmap` of the last form would run into.
+Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.kernels.ellipsoid`. There are three
+forms of the same elimination: for few features, column by column on packed triangles; for more, on full matrices, with
+code that grows with p and not p²; and for more than `LARGE` features of one stream, the Cholesky of the array library,
+one matrix per call. One call for several matrices would be faster, but in jaxlib 0.10 on a CPU two such calls at the
+same time wait for each other for ever (fixed in 0.11); `jax.vmap` of the last form has the same problem.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SMALL = 4
 """Up to this many features the elimination works on packed columns."""
 
 LARGE = 24
-"""Beyond this many features one stream's matrices go to the array library."""
+"""With more features, matrices of one stream go to the array library."""
 
 
 def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
-    """S with that put back on the diagonal which rounding may have taken from an eigenvalue, and the least pivot then.
+    """S with what rounding may have taken from an eigenvalue added to the diagonal, and the smallest possible pivot.
 
-    Sums of raised matrices are raised, too: their least pivots are the sums.
+    Sums of such matrices have the sums of their smallest pivots.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def logdet(S: Array, p: int, least: Array) -> Array:
 
 
 def outer(d: Array) -> Array:
-    """d dᵀ, packed, for d (m, p, *streams): as `ellipsoid.outer`, in a program that does not grow with p."""
+    """d dᵀ, packed, for d (m, p, *streams): as `ellipsoid.outer`, with code that does not grow with p."""
     p = d.shape[1]
     if p <= SMALL:
         return ellipsoid.outer(d)
@@ -90,7 +90,7 @@ def outer(d: Array) -> Array:
 
 
 def _packed(columns: Sequence[Array], d: Array, least: Array) -> tuple[Array, Array]:
-    """Elimination of packed columns. Every exact pivot is at least `least`: nothing is lost by holding it there."""
+    """Elimination of packed columns. Every exact pivot is at least `least`, so that this limit loses nothing."""
     terms: list[Array] = []
     pivots: list[Array] = []
     while columns:
@@ -108,7 +108,7 @@ def _packed(columns: Sequence[Array], d: Array, least: Array) -> tuple[Array, Ar
 
 
 def _log_product(pivots: Sequence[Array]) -> Array:
-    """log Π D, with one logarithm (the most expensive part) for two pivots; a large one is scaled first."""
+    """log Π D, with one logarithm (the slowest operation) for two pivots; a large one is scaled first."""
     xp = namespace(pivots[0])
     scale = reach(pivots[0].dtype, xp) ** -2
     terms = [xp.log(pivots[-1])] if len(pivots) % 2 else []
@@ -139,7 +139,7 @@ def _library(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
     """The same for one S (p, p), bordered by d: the last row of its Cholesky factor is L⁻¹d."""
     xp = namespace(d)
     p = d.shape[0]
-    corner = 2 * xp.sum(d * d) / least + 1  # only has to be large enough
+    corner = 2 * xp.sum(d * d) / least + 1  # any number that is large enough
     low = xp.concat([d, xp.reshape(corner, (1,))])
     L = xp.linalg.cholesky(xp.concat([xp.concat([S, d[:, None]], axis=1), low[None, :]], axis=0))
     return xp.sum(L[p, :p] ** 2), 2 * xp.sum(xp.log(xp.linalg.diagonal(L)[:p]))

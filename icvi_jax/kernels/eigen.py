@@ -1,9 +1,9 @@
-r"""The largest eigenvalue of small symmetric matrices, weighed against a bound.
+r"""The largest eigenvalue of small symmetric matrices, compared with a bound.
 
-Whether :math:`λ_{max}(S) ≤ x` needs no eigenvalue: it says that :math:`x I − S` is positive semidefinite, and that is
-what the pivots of its elimination say: p³/6 multiplications, for all clusters and streams at once, and no iteration.
-For p = 2 the pivots are the closed form: :math:`x ≥ S_{11}` and :math:`(x − S_{11})(x − S_{22}) ≥ S_{12}²`. The verdict
-is that for a matrix within rounding (about p eps) of S.
+Whether :math:`λ_{max}(S) ≤ x` needs no eigenvalue: it means that :math:`x I − S` is positive semidefinite, which the
+pivots of its elimination show: p³/6 multiplications, for all clusters and streams at once, and no iteration. For p = 2
+the pivots are the closed form: :math:`x ≥ S_{11}` and :math:`(x − S_{11})(x − S_{22}) ≥ S_{12}²`. The answer is right
+for a matrix within rounding (about p eps) of S.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def at_most(S: Sequence[Array], bound: Array) -> Array:
             ok = ok & (pivot >= 0)
             break
         ok = ok & (pivot > tiny)
-        # After a pivot that is not positive the answer is known, and the rest must only not overflow.
+        # After a pivot that is not positive the answer is known; the rest must only not overflow.
         roots.append(below / xp.sqrt(xp.where(ok, pivot, xp.maximum(xp.abs(pivot), xp.ones_like(pivot))))[:, None, ...])
     return ok

@@ -1,12 +1,12 @@
-r"""Ellipsoids carried as factors: covariances that a rank-one update can never make indefinite.
+r"""Ellipsoids as factors: covariances that a rank-one update can never make indefinite.
 
-A covariance is held as :math:`S = G D^{−1} Gᵀ` with a lower triangular G and its diagonal D, all positive: what
-elimination leaves of S. In exact arithmetic this is the same as carrying :math:`P = S^{−1}`. In single precision it is
-not: the recursion for P subtracts, and turns indefinite; here everything that is added to D is positive.
+A covariance is stored as :math:`S = G D^{−1} Gᵀ` with a lower triangular G and its diagonal D, all positive: the result
+of elimination of S. In exact arithmetic this is the same as storing :math:`P = S^{−1}`. In single precision it is not:
+the recursion for P subtracts and becomes indefinite; here everything that is added to D is positive.
 
-Triangular and symmetric matrices come as a tuple of the columns of the lower triangle, p arrays
-`(k, p − j, *streams)`, each led by its diagonal element; `packed` ones have the columns one after the other in one
-array. Nothing calls a linear algebra library: each loop runs over p and does all clusters and all streams at once.
+Triangular and symmetric matrices come as a tuple of the columns of the lower triangle, p arrays `(k, p − j, *streams)`,
+each beginning with its diagonal element; `packed` ones have the columns one after the other in one array. No linear
+algebra library is used: each loop runs over p, for all clusters and all streams at once.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def substitute(G: Sequence[Array], d: Array) -> Triples:
     r, triples = d, []
     for c in G:
         z = xp.clip(r[:, 0, ...], -most, most)
-        y = z / xp.maximum(c[:, 0, ...], z * z / limit)  # whatever the sample was, neither y nor y z can overflow
+        y = z / xp.maximum(c[:, 0, ...], z * z / limit)  # for any sample, neither y nor y z can overflow
         r = r - y[:, None, ...] * c
         triples.append((z, y, r))
         r = r[:, 1:, ...]
@@ -111,7 +111,7 @@ def absorb(G: Sequence[Array], triples: Triples, alpha: Array, beta: Array) -> t
 
     .. math:: ρ = α + β y_j z_j, \quad G'_j = ρ G_j + β z_j r_j, \quad β ← β α / ρ.
 
-    With α = 1 and β = 0 nothing changes, to the last bit.
+    With α = 1 and β = 0 not a bit changes.
     """
     new = []
     for c, (z, y, r) in zip(G, triples):
@@ -137,12 +137,12 @@ def factor(S: Sequence[Array], floor: Array) -> tuple[Array, ...]:
     r"""The factors G of a symmetric matrix.
 
     In exact arithmetic a pivot is at least the smallest eigenvalue of S, and at least :math:`c_i²/S_{ii}` for every
-    element c below it. So holding it there costs nothing, and rounding can neither make the result indefinite nor grow.
+    element c below it. So this limit loses nothing, and rounding can neither make the result indefinite nor grow.
 
     Parameters
     ----------
     S : columns of a positive definite matrix.
-    floor : (k, *streams), the least that an eigenvalue can be in exact arithmetic.
+    floor : (k, *streams), the smallest possible eigenvalue in exact arithmetic.
     """
     xp = namespace(floor)
     rounding = 4 * float(xp.finfo(floor.dtype).eps)
@@ -170,7 +170,7 @@ def covariance(rows: Array) -> tuple[Array, tuple[Array, ...]]:
 
 
 def ridge(S: Sequence[Array]) -> Array:
-    """What makes a covariance safe to invert, to be put on the diagonal:      1e-6 trace/p + 1e-12."""
+    """The number to add to the diagonal of a covariance, so that it can be inverted:      1e-6 trace/p + 1e-12."""
     xp = namespace(S[0])
     return 1e-6 * xp.mean(xp.stack([c[:, 0, ...] for c in S]), axis=0) + 1e-12
 
@@ -186,7 +186,7 @@ def fuzzy(F: Array, active: Array, e: float | Array) -> Array:
 
 
 def shares(u: Array, member: Array) -> Array:
-    """Memberships of the members alone, summing to 1; what is below 1e-12 is nothing."""
+    """Memberships in the clusters `member` only, with the sum 1; those below 1e-12 are 0."""
     xp = namespace(u)
     w = xp.where(member, u, xp.zeros_like(u))
     total = xp.sum(w, axis=0)
@@ -195,7 +195,7 @@ def shares(u: Array, member: Array) -> Array:
 
 
 def remembered(mass: Array, mass2: Array, memory: Array) -> tuple[Array, Array]:
-    """Σw and Σw² after all weights of a cluster faded alike, so that Σw is within the memory.
+    """Σw and Σw² after all weights of a cluster have faded by one factor, so that Σw is within the memory.
 
     The weighted covariance is the same under the faded weights.
     """

@@ -1,7 +1,7 @@
-r"""Links: which slots make one cluster, and which cluster keeps which name.
+r"""Links: which slots form one cluster, and which cluster keeps which name.
 
-Slots are linked in pairs; what hangs together is a component, numbered by its lowest slot. Links are held as bits: bit
-e of word c says that slots c and e are linked, so that a whole row is followed at once.
+Slots are linked in pairs; connected slots are a component, numbered by its lowest slot. Links are stored as bits: bit e
+of word c says that slots c and e are linked, so that one operation works on all links of a slot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import namespace, slots
 
 MOST = 31
-"""Slots whose links fit into the bits of one word, its sign left out."""
+"""Most slots whose links fit into the bits of one word, without its sign."""
 
 
 def bits(like: Array) -> Array:
@@ -36,16 +36,16 @@ def without(words: Array, gone: Array) -> Array:
 
 
 def components(words: Array) -> Array:
-    """The component (k, *streams) of each slot, as the word of the lowest slot that it hangs together with.
+    """The component (k, *streams) of each slot, as the word of the lowest slot that it is connected with.
 
-    Everything that can be reached through slots 0 … e is known after turn e (Warshall).
+    After round e everything that can be reached through slots 0 … e is known (Warshall).
     """
     xp = namespace(words)
     reached = words | bits(words)
     for e in range(words.shape[0]):
         through = (reached & (1 << e)) != 0
         reached = xp.where(through, reached | reached[e, ...], reached)
-    return reached & -reached  # the lowest bit alone
+    return reached & -reached  # only the lowest bit
 
 
 def adopted(home: Array, weak: Array, strong: Array, distance: Array, close: Array) -> Array:
@@ -68,7 +68,7 @@ def adopted(home: Array, weak: Array, strong: Array, distance: Array, close: Arr
 
 
 def named(home: Array, mass: Array, names: Array, active: Array, fresh: Array) -> tuple[Array, Array, Array]:
-    """Names that last: a component claims the name of its heaviest slot; of several claimants the heaviest keeps it.
+    """Persistent names: a component claims the name of its heaviest slot; of several claims the heaviest wins.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def named(home: Array, mass: Array, names: Array, active: Array, fresh: Array) -
     xp, k = namespace(home), home.shape[0]
     zero, own = xp.zeros_like(mass), bits(home)
     total, heaviest = zero, zero
-    claim = xp.zeros_like(names) - 2 - slots(names, k)  # a claim of its own where there is no component
+    claim = xp.zeros_like(names) - 2 - slots(names, k)  # a unique claim where there is no component
     for c in range(k):
         member = active[c, ...] & (home[c, ...] == own)
         heavier = member & (mass[c, ...] > heaviest)

@@ -4,13 +4,13 @@ With weights :math:`w_j` and forgetting :math:`λ`, after n samples
 
 .. math:: M = Σ_j λ^{n-j} w_j, \quad m = Σ_j λ^{n-j} w_j x_j / M, \quad s = Σ_j λ^{n-j} w_j ‖x_j − m‖² / M.
 
-Dispersion about *any* centre v is read off, and needs no memory of where v has been:
+Dispersion about *any* centre v follows from these, whatever v was before:
 
 .. math:: C = Σ_j λ^{n-j} w_j ‖x_j − v‖² = M (s + ‖m − v‖²), \quad G = Σ_j λ^{n-j} w_j (x_j − v) = M (m − v).
 
-This is the recursion in C, G, M about a moving centre, solved for the part that does not move. Nothing is ever
-subtracted, so a centre that wanders off and comes back costs no digits, and ratios to M survive the underflow of a
-cluster nobody feeds.
+This is the recursion in C, G, M about a moving centre, written with quantities that do not depend on the centre.
+Nothing is ever subtracted, so a centre that moves away and comes back costs no digits, and ratios to M stay right when
+the mass of a cluster without new members underflows.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def zeros(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype:
 def share(mass: Array, fade: float | Array, w: float | Array) -> tuple[Array, Array]:
     """The new mass, and the share `b = w / (λM + w)` of it that a sample of weight `w` gets.
 
-    A mass that was ever positive stays so: below the smallest normal number it stops fading. A small quotient is taken
-    of numbers brought near 1 by a power of two: the same to the last bit, but its derivative, in which the total is
-    squared, does not overflow.
+    A positive mass stays positive: below the smallest normal number it stops fading. Before a division of small numbers
+    both are multiplied by a power of two: the quotient is the same to the last bit, but its derivative, in which the
+    total is squared, does not overflow.
     """
     xp = namespace(mass)
     floor = xp.asarray(float(xp.finfo(mass.dtype).smallest_normal), dtype=mass.dtype)
@@ -58,12 +58,12 @@ def share(mass: Array, fade: float | Array, w: float | Array) -> tuple[Array, Ar
 
 
 def absorb(moments: Moments, x: Array, w: Array, fade: Array) -> Moments:
-    """Fade the past by `fade` and take in the sample `x` (p, *streams) with the weights `w` (k, *streams)."""
+    """Fade the past by `fade` and add the sample `x` (p, *streams) with the weights `w` (k, *streams)."""
     xp = namespace(x)
     mass, b = share(moments.mass, fade, w)
     wide = b[:, None, ...]
     e = x - moments.mean
-    mean = xp.where(wide == 1, x, moments.mean + wide * e)  # the first member exactly, not to rounding
+    mean = xp.where(wide == 1, x, moments.mean + wide * e)  # the first member exactly, without rounding
     scatter = moments.scatter + b * ((1 - b) * squares(e, 1) - moments.scatter)
     return Moments(mass, mean, scatter)
 
@@ -77,7 +77,7 @@ def combine(a: Moments, b: Moments) -> Moments:
 
 
 def remove(moments: Moments, x: Array, w: Array) -> Moments:
-    """Moments without the sample `x` of the weights `w`: undoes `absorb` where nothing was forgotten since."""
+    """Moments without the sample `x` with the weights `w`: undoes `absorb` if nothing was forgotten since."""
     xp = namespace(x)
     left = moments.mass - w
     gone = left <= 8 * float(xp.finfo(left.dtype).eps) * moments.mass

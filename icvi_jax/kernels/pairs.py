@@ -1,4 +1,4 @@
-"""All pairs of slots, in the form that suits the arrays: each pair once for fleets, rows or a square otherwise."""
+"""All pairs of slots, in the best form for the arrays: each pair once for fleets, otherwise rows or a square."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from icvi_jax.array_api import Array
 from icvi_jax.kernels.arrays import UNROLL, far, larger, namespace, slots, smaller
 
 Terms: TypeAlias = list[Array]
-"""What belongs to each pair, in one array or several: see `Pairs`."""
+"""Values for each pair, in one array or several: see `Pairs`."""
 
 Function: TypeAlias = Callable[..., Array]
 """A function of arrays, element by element or along an axis."""
@@ -23,9 +23,9 @@ class Pairs:
     are not both active. `least`, `most` and `total` reduce over all pairs, `row_least` and `row_most` over the
     partners j of each slot i.
 
-    One meaning in three forms, chosen by shape alone. A fleet with few slots gets a triangle: slot i against those
-    after it, each pair once, a term for each i (the fast one). A fleet with many slots gets each slot against all, so
-    that the program grows with k and not k². One stream gets a `(k, k)` square.
+    There are three forms with the same meaning, chosen by shape. A fleet with few slots gets a triangle: slot i with
+    those after it, each pair once, one term for each i (the fast form). A fleet with many slots gets each slot with
+    all, so that the code grows with k and not k². One stream gets a `(k, k)` square.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Pairs:
         return self.xp.sum(a, axis=a.ndim - self.rank - 1)
 
     def distances(self, v: Array) -> Terms:
-        """Squared distances of the centres `v` (k, p, *streams); beyond all real ones unless both are active."""
+        """Squared distances of the centres `v` (k, p, *streams); larger than all real ones unless both are active."""
         if self.triangle:
             return self.each(self._apart, self._parked(v))
         return self.keep(self.each(self._apart, v), far(v.dtype, self.xp))
@@ -96,7 +96,7 @@ class Pairs:
         return self.inner((a - b) * (a - b))
 
     def _parked(self, v: Array) -> Array:
-        """`v` with inactive centres far away, each elsewhere: a selection for each slot instead of each pair."""
+        """`v` with inactive centres far away, each at another place: one selection per slot instead of one per pair."""
         xp = self.xp
         place = xp.astype(slots(v, self.k) + 1, v.dtype) * (1.01 * far(v.dtype, xp) ** 0.5)
         return xp.where(self.active[:, None, ...], v, xp.broadcast_to(place, v.shape))

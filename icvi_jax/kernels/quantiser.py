@@ -1,4 +1,4 @@
-"""What a quantiser that merges and splits does to its slots: centres v, masses n and mean squared radii q."""
+"""Changes of the slots of a quantiser that merges and splits: centres v, masses n and mean squared radii q."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Slots: TypeAlias = tuple[Array, Array, Array]
 
 
 def absorbed(slots: Slots, e: Array, d: Array, hit: Array, least: Array) -> Slots:
-    """The slot `hit` takes in a sample off by `e` (k, p, *streams), at the squared distance d; it moves by 1/n, and by
-    `least` at least.
+    """The slot `hit` gets a sample at a difference of `e` (k, p, *streams) and squared distance d; it moves by 1/n, at
+    least by `least`.
     """
     xp = namespace(e)
     v, n, q = slots
@@ -28,7 +28,7 @@ def absorbed(slots: Slots, e: Array, d: Array, hit: Array, least: Array) -> Slot
 
 
 def merged(slots: Slots, merge: tuple[Array, Array]) -> Slots:
-    """Of two slots, the first of the masks `merge` has what both had."""
+    """Merge two slots: the slot of the first mask of `merge` gets the members of both."""
     xp = namespace(slots[0])
     (va, na, qa), (vb, nb, qb) = (tuple(pointed(a, mask) for a in slots) for mask in merge)
     m = xp.where(na > 0, na + nb, xp.ones_like(na))
@@ -44,7 +44,7 @@ def merged(slots: Slots, merge: tuple[Array, Array]) -> Slots:
 
 
 def placed(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
-    """The slot `new` begins at the sample: with half of the slot `split`, or of mass 1 and without radius."""
+    """The slot `new` begins at the sample: with half of the slot `split`, or with mass 1 and radius 0."""
     xp = namespace(x)
     v, n, q = slots
     half = xp.where(split, xp.full_like(n, 0.5), xp.ones_like(n))

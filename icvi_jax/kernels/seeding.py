@@ -1,4 +1,4 @@
-"""Seeding: the first samples of a stream become centres, the later ones go to the nearest."""
+"""Seeding: the first samples of a stream become centres, later ones belong to the nearest centre."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from icvi_jax.kernels.arrays import first_equal, namespace
 
 
 def seat(d: Array, active: Array, seen: Array, distinct: bool) -> Array:
-    """The slot (*streams) a sample goes to: the first free one while there is one, then the nearest; k if not `seen`.
+    """The slot (*streams) of a sample: the first free one while there is one, then the nearest; k if not `seen`.
 
     Parameters
     ----------
     d : (k, *streams), squared distances from the centres.
     active : (k, *streams), slots in use; they fill in order.
     seen : (*streams), False where the sample is missing.
-    distinct : a sample that equals a centre goes there instead of to a free slot.
+    distinct : a sample that equals a centre gets its slot instead of a free one.
     """
     xp = namespace(d)
     if distinct:

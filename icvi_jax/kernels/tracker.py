@@ -1,7 +1,7 @@
-r"""The tracker of ellipsoidal clustering: where the stream is now, and whether that is a cluster of its own.
+r"""The tracker of ellipsoidal clustering: where the stream is now, and whether that is a new cluster.
 
-It is a forgetful mean t and covariance T of every sample, outliers too: `(p, *streams)`, and columns
-`(1, p − j, *streams)` as in `icvi_jax.kernels.ellipsoid`.
+It has the mean t and covariance T of all samples with forgetting, outliers too: `(p, *streams)`, and columns `(1, p −
+j, *streams)` as in `icvi_jax.kernels.ellipsoid`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def follow(
 def remember(ages: Array, anomaly: Array, young: Array, seen: Array) -> Array:
     """The ages of the last anomalies after one more sample, the latest first; forgotten while a cluster is young.
 
-    Ages are all it takes to count: of the last n samples p + 1 were anomalies if the oldest of p + 1 ages is below n.
+    Ages are enough to count: of the last n samples p + 1 were anomalies if the oldest of p + 1 ages is below n.
     """
     xp = namespace(ages)
     ages = advance(ages, seen)
@@ -65,5 +65,5 @@ def apart(
     clear = ~exists | eigen.at_most(ellipsoid.compose(factors), reach)
     nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
     wide = eigen.at_most(cov, nearest[None, ...])
-    # The smallest of numbers instead of all of truths: XLA has a fast loop for the one, and a slow one for the other.
+    # The smallest of numbers instead of `all` of booleans: XLA has a fast loop only for the former.
     return xp.min(xp.astype(clear & wide & asked, mean.dtype), axis=0) > 0

@@ -1,4 +1,4 @@
-"""What a person sees: the plot, the page, the sentences."""
+"""Results for people: the plot, the page, the sentences."""
 
 from icvi_jax.report.result import About, Result, distress_score, worst_first
 

@@ -1,4 +1,4 @@
-"""Readings shown where they are computed: a figure, and HTML for notebooks."""
+"""Show readings in Python: a figure, and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_CURVES, MOST_SENTENCES = 12, 5
 
 
 def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> Figure:
-    """Draw the index values of `run` or `run_fleet`; of a fleet the median and the middle 80 % of its streams.
+    """Draw the index values of `run` or `run_fleet`; for a fleet, the median and the middle 80 % of its streams.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
 
     names = list(readings.values or {})[:MOST_CURVES]
     if not names:
-        raise ValueError("plot: the readings have no values (keep=(…) left them out)")
+        raise ValueError('plot: the readings have no values; add "values" to keep=(…)')
     drawn = Figure(figsize=(9, 1.6 * len(names) + 0.6), layout="constrained")
     axes = drawn.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     goals = {entry.name: entry for entry in catalogue()}
@@ -97,6 +97,6 @@ def html_of(readings: Reading) -> str:
 
 
 def _columns(alarm: Alarm) -> list[str]:
-    """Alarms of columns, a sentence each."""
+    """One sentence for each alarm of a column."""
     at, cause = np.flatnonzero(np.asarray(alarm.code)), np.asarray(alarm.cause)
     return [f"at sample {t} {f'column {cause[t]}' if cause[t] >= 0 else 'something'} changed" for t in at]

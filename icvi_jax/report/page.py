@@ -1,10 +1,10 @@
-"""The report: one HTML file that needs nothing else, drawn by a small script of our own on canvases.
+"""The report: one HTML file that needs nothing else, drawn on canvases by a small script.
 
-Tried, with a heat map of 1000 nodes by 2000 steps in headless Chromium: bokeh makes a page of 3.8 MB, first paint after
-1.4 s; plotly one of 18 MB, drawn after 6 s; both for the map alone, without the curves behind it. The script here has
-25 kB and draws map and curves from one compressed block: 7.0 MB with all curves and the worst hundred nodes' readings,
-first paint after 0.3 s, everything drawn after 1.0 s, a click in 0.03 s. `benchmarks/command.py` measures it again.
-Browsers since 2023 unpack the block by themselves (`DecompressionStream`).
+Compared with other libraries, for a heat map of 1000 nodes by 2000 steps in headless Chromium: bokeh makes a page of
+3.8 MB, first paint after 1.4 s; plotly one of 18 MB, drawn after 6 s; both only for the map, without curves. The script
+here has 25 kB and draws map and curves from one compressed array: 7.0 MB with all curves and the readings of the worst
+hundred nodes, first paint after 0.3 s, everything drawn after 1.0 s, a click in 0.03 s (`benchmarks/command.py`).
+Browsers since 2023 unpack it themselves (`DecompressionStream`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def page(result: Result) -> str:
     """
     meta, block = pack(result)
     folder = files("icvi_jax.report")
-    parts = {
-        name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "draw.js", "page.js")
-    }
+    names = ("page.html", "page.css", "draw.js", "data.js", "map.js", "node.js", "page.js")
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in names}
     filled = {
         "title": html.escape(result.name),
-        "css": parts["page.css"],
-        "script": parts["draw.js"] + parts["page.js"],
+        "css": texts["page.css"],
+        "draw": texts["draw.js"],
+        "script": texts["data.js"] + texts["map.js"] + texts["node.js"] + texts["page.js"],
         "meta": json.dumps(meta, allow_nan=False, ensure_ascii=False).translate(EMBED),
         "block": block,
     }
-    # One pass over the template alone: a name from a file that looks like a mark is not filled in again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], parts["page.html"])
+    # One pass over the template only: a name from a file that looks like a mark is not replaced again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], texts["page.html"])
 
 
 def write_page(result: Result, path: Path) -> None:

@@ -1,8 +1,8 @@
-"""A result packed for the page: small numbers in one compressed block, names and sentences as JSON.
+"""A result packed for the page: numbers in one compressed array of bytes, names and sentences as JSON.
 
-Index values become 12-bit steps of their (logarithmic) range, finer than a pixel, split in a plane of high and one of
-low bytes, which compress apart. All nodes keep their index curves, the worst hundred also their readings and clusters.
-What would make the page heavier than its budget is thinned in time: of so many samples the worst index value stays.
+Index values become 12-bit steps of their (logarithmic) range, finer than a pixel. High and low bytes are stored one
+after the other, since they compress better so. All nodes keep their index curves, the worst hundred also their readings
+and clusters. A page that would be too large is thinned in time: of several samples the worst index value stays.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_
 
 
 class Block:
-    """Byte arrays one after another, each aligned to 8 bytes so that a browser can look at it in place."""
+    """Byte arrays one after another, each aligned to 8 bytes so that a browser can use it without a copy."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
 
     def add(self, array: NDArray[np.generic]) -> dict[str, object]:
-        """Append an array; gives where it is."""
+        """Append an array and return its position."""
         raw = np.ascontiguousarray(array).tobytes()
         place = {"at": self.size, "length": int(array.size), "type": str(array.dtype)}
         self.parts.append(raw + bytes(-len(raw) % 8))
@@ -36,16 +36,16 @@ class Block:
         return place
 
     def planes(self, levels: NDArray[np.uint16]) -> dict[str, object]:
-        """Append 12-bit numbers as two planes of bytes."""
+        """Append 12-bit numbers as two arrays of bytes."""
         return {"high": self.add((levels >> 4).astype(np.uint8)), "low": self.add((levels & 15).astype(np.uint8))}
 
     def text(self) -> str:
-        """All of it, compressed, as text."""
+        """All bytes, compressed, as text."""
         return base64.b64encode(zlib.compress(b"".join(self.parts), 6)).decode()
 
 
 def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.float32]:
-    """Keep the worst of each `factor` samples, (N, T) to (N, ⌈T/factor⌉); missing only where all are.
+    """Keep the worst of each `factor` samples, (N, T) to (N, ⌈T/factor⌉); missing only where all are missing.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.floa
 
 
 def quantize(values: NDArray[np.float32] | NDArray[np.float64], log: bool) -> tuple[NDArray[np.uint16], float, float]:
-    """Turn values into steps of their range; gives the steps and the range, in log10 where `log`."""
+    """Turn values into steps of their range; returns the steps and the range, in log10 if `log`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.log10(values) if log else values.astype(np.float64)
     finite = np.isfinite(scaled)
@@ -73,7 +73,7 @@ def quantize(values: NDArray[np.float32] | NDArray[np.float64], log: bool) -> tu
 
 
 def pack(result: Result) -> tuple[dict[str, object], str]:
-    """Pack a result: what goes to the page as JSON, and the compressed block."""
+    """Pack a result: what goes to the page as JSON, and the compressed bytes."""
     order, score = worst_first(result), distress_score(result)
     nodes, steps = result.label.shape
     factor = max(1, -(-nodes * steps * len(result.values) // CURVE_BUDGET))
@@ -81,7 +81,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     block, indices = Block(), []
     for name, values in result.values.items():
         about = result.about[name]
-        known = np.where(result.seen, values, np.nan)[order]  # a missing sample repeats the value before: show the gap
+        known = np.where(result.seen, values, np.nan)[order]  # a missing sample repeats the last value: show a gap
         levels, low, high = quantize(pool(known, factor, about.goal), about.positive)
         indices.append(
             {
@@ -126,7 +126,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
 
 
 def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, block: Block) -> dict[str, object]:
-    """Alarms of one index by row of the page, and the spans in which distress stands."""
+    """Alarms of one index by row of the page, and the spans of distress."""
     codes = result.codes[name][order]
     row, at = np.nonzero(codes)
     row, at = row[:MOST_ALARMS], at[:MOST_ALARMS]
@@ -163,7 +163,7 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
     for j, name in enumerate(result.features):
         levels, low, high = quantize(x[:, :, j], log=False)
         features.append({"name": name, "low": low, "high": high, "data": block.planes(levels)})
-    # From the least reading on: single precision does not hold a centre far from zero.
+    # Relative to the smallest reading: single precision is not enough for a centre far from zero.
     centers = (result.centers[rows] - np.array([feature["low"] for feature in features])).astype(np.float32)
     return {
         "rows": len(rows),
@@ -179,7 +179,7 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
 
 
 def _stories(result: Result, order: NDArray[np.int64]) -> tuple[list[list[str]], list[int]]:
-    """What happened to each node, in sentences, and how much it was; empty lists and 0 for quiet ones."""
+    """Sentences about what happened to each node, and how many alarms there were."""
     stories, happened = [], []
     for n in order:
         sentences: list[str] = []

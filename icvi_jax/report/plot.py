@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+# Colours of Okabe and Ito, which people with any kind of colour vision can distinguish.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 ALARMS = {1: ("#D55E00", "v"), 2: ("#009E73", "^"), 3: ("#7A0177", "X")}
 MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS, MOST_PIXELS = 6, 16, 200, 20_000, 1500
-GAP = 8  # times the usual interval: where nothing came for so long, a curve is interrupted
+GAP = 8  # a curve is interrupted after a gap of so many times the usual interval
 DAY = 86_400  # seconds
 DIRECTION = {"min": "small is good", "max": "large is good"}
 
@@ -37,7 +37,7 @@ def axis_of(result: Result) -> tuple[Times, str]:
 
 
 def interrupted(x: Times, y: NDArray[np.float64]) -> tuple[Times, NDArray[np.float64]]:
-    """A curve thinned to what a picture shows, and with a hole wherever nothing came for long.
+    """A curve thinned to what a picture can show, with a gap wherever there were no samples for long.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def interrupted(x: Times, y: NDArray[np.float64]) -> tuple[Times, NDArray[np.flo
 
 
 def curve(axes: Axes, result: Result, node: int, name: str) -> None:
-    """Draw one index of one node, its alarms, and where distress stands."""
+    """Draw one index of one node, its alarms, and the spans of distress."""
     about, (x, _) = result.about[name], axis_of(result)
     values = _shown(result, node, name)
     axes.plot(*interrupted(x, values), lw=0.9, color=PALETTE[0])
@@ -71,7 +71,7 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
                 color=ALARMS[3][0],
                 alpha=0.12,
                 lw=0,
-                label="distress stands",
+                label="in distress",
             )
         for code, (color, marker) in ALARMS.items():
             at = np.flatnonzero(result.codes[name][node] == code)
@@ -88,7 +88,7 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
 
 
 def column_changes(axes: Axes, result: Result, feature: int) -> None:
-    """Mark on a column's curve where it was found to change."""
+    """Mark the alarms of a column on its curve."""
     x, _ = axis_of(result)
     color, marker = ALARMS[1]
     for name in columns_of(result):
@@ -102,7 +102,7 @@ def column_changes(axes: Axes, result: Result, feature: int) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Explain the marks above the axes, where no curve is."""
+    """Put the legend above the axes, where there is no curve."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(
             loc="lower right",
@@ -117,13 +117,13 @@ def legend(axes: Axes) -> None:
 
 
 def _shown(result: Result, node: int, name: str) -> NDArray[np.float64]:
-    """Values of an index; NaN where a sample was missing: the value before is repeated there and says nothing."""
+    """Values of an index; NaN where a sample was missing, since there the last value is only repeated."""
     values = result.values[name][node].astype(np.float64)
     return np.where(np.isfinite(values) & result.seen[node], values, np.nan)
 
 
 def _subplots(rows: int, heights: list[float]) -> tuple[Figure, list[Axes]]:
-    """A figure without pyplot: no window, no global state."""
+    """A figure made without pyplot: no window, no global state."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(10, sum(heights) + 0.8), layout="constrained")
@@ -169,7 +169,7 @@ def _single(result: Result) -> Figure:
 
 
 def _fleet(result: Result) -> Figure:
-    """The heat map of a fleet, worst nodes first, and the curves of the worst three."""
+    """The heat map of a fleet, worst nodes first, and the curves of the three worst."""
     order, name = worst_first(result), next(iter(result.values))
     rows, worst = order[:MOST_ROWS], order[:3]
     noun = "candidates" if result.settings[0][0] == "candidates" else "nodes"
@@ -209,7 +209,7 @@ def _fleet(result: Result) -> Figure:
 
 
 def _heat(x: Times, values: NDArray[np.float64], about: About) -> tuple[NDArray[np.float64], tuple[float, float]]:
-    """Columns of equal width in time, each the worst value in it, and where the first begins and the last ends."""
+    """Columns of equal time, each with its worst value; and where the first begins and the last ends."""
     number = seconds_of(x) / (DAY if x.dtype.kind == "M" else 1.0)  # matplotlib counts days since 1970
     width = (number[-1] - number[0]) / max(len(number) - 1, 1) or 1.0
     columns = min(len(number), MOST_PIXELS)
@@ -220,7 +220,7 @@ def _heat(x: Times, values: NDArray[np.float64], about: About) -> tuple[NDArray[
     out = np.full((len(values), columns), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         out[:, column[starts]] = np.log10(np.where(worst > 0, worst, np.nan)) if about.positive else worst
-    # A column between two samples that are not far apart shows the one before.
+    # A column between two samples shows the earlier one, if they are not far apart.
     left = low + np.arange(columns) * (high - low) / columns
     before = np.maximum(np.searchsorted(number, left, side="right") - 1, 0)
     near = left - number[before] < GAP * np.median(np.diff(number)) if len(number) > 1 else left < low
@@ -234,11 +234,11 @@ def _wrapped(text: str, width: int, lines: int) -> str:
 
 
 def _fitted(text: str, width: int) -> str:
-    """A name that fits: cut in the middle, since names of nodes often differ at the end."""
+    """A name cut in the middle if it is too long, since names of nodes often differ at the end."""
     tail = (width - 1) // 2
     return _math_safe(text if len(text) <= width else f"{text[: width - 1 - tail]}…{text[-tail:]}")
 
 
 def _math_safe(text: str, most: int = 120) -> str:
-    """Keep matplotlib from reading mathematics into names."""
+    """Escape names so that matplotlib does not take them for formulas."""
     return text.replace("$", r"\$")[:most]

@@ -1,4 +1,4 @@
-"""What there is to show: plain arrays with their names, of one stream or of a fleet."""
+"""The results to show: plain arrays with their names, for one stream or a fleet."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from icvi_jax.tables.table import Times
 
 CODES = ("quiet", "spike", "recovered", "distress")
-CHANGE = "change"  # the name of alarms that columns raise
-ONE_CLUSTER = "one cluster throughout: the indices have nothing to compare"
+CHANGE = "change"  # the name of alarms of columns
+ONE_CLUSTER = "only one cluster all the time: the indices have nothing to compare"
 
 
 class About(NamedTuple):
-    """What an index means, for people.
+    """The meaning of an index, for users.
 
     Attributes
     ----------
     title
-        Its name in full.
+        Its full name.
     goal
-        "min" or "max", the direction that is good.
+        "min" or "max": which values are good.
     positive
-        Whether all values are positive, so that a logarithmic scale suits it.
+        Whether all values are positive, so that a logarithmic scale can be used.
     meaning
         A sentence.
     """
@@ -41,7 +41,7 @@ class Result(NamedTuple):
     Attributes
     ----------
     name
-        What the source is called.
+        Name of the source.
     nodes
         Name of each stream.
     features
@@ -64,29 +64,29 @@ class Result(NamedTuple):
         Alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0 quiet,
         1 spike, 2 recovered, 3 distress.
     standing
-        Whether distress stands, by the same names, (N, T) each.
+        Whether a node is in distress, by the same names, (N, T) each.
     score
-        How bad things are, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
+        How strong the alarm is, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
     seen
         False where a sample was missing, (N, T).
     outlier, overflow
-        The sample fits no cluster; a cluster was wanted and there was no room, (N, T).
+        The sample fits no cluster; a new cluster was needed and there was no room, (N, T).
     snapshots
         Samples at which the centres were noted, (S,).
     centers
         Centres at these samples, (N, S, k, p); NaN for clusters that do not exist.
     truth
-        True mode of each sample (T,), or None; −1 where unknown.
+        True class of each sample (T,), or None; −1 where unknown.
     settings
-        Pairs of a word and its value: which clusterer, which forgetting.
+        Pairs of a name and a value: which clusterer, which forgetting.
     notes
-        What the reader of the file did, a sentence each.
+        Sentences about what was done when the file was read.
     surprise
         Squared distance from the nearest centre before the sample (N, T), or None.
     marks
-        Whether the truth is 0 or 1 and marks stretches.
+        Whether the truth is 0 or 1 and marks events.
     causes, chances
-        Which column raised an alarm (−1: none), and how probable that was by chance, by the names of alarms, (N, T).
+        Which column raised an alarm (−1: none), and its probability by chance, by the names of alarms, (N, T).
     """
 
     name: str
@@ -112,12 +112,12 @@ class Result(NamedTuple):
     notes: tuple[str, ...] = ()
     marks: bool = False
     surprise: NDArray[np.float32] | None = None
-    causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # nobody writes to it
+    causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # never changed
     chances: dict[str, NDArray[np.float32]] = {}  # noqa: RUF012
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:
-    """How badly each node fares, (N,): the mean over its samples of the score of its first index and of its columns."""
+    """How bad each node is, (N,): the mean over its samples of the score of its first index and of its columns."""
     total = np.zeros(len(result.nodes))
     for name in (*listeners(result)[:1], *columns_of(result)):
         total += (result.score[name] * result.seen).sum(axis=1, dtype=np.float64)
@@ -140,7 +140,7 @@ def worst_first(result: Result) -> NDArray[np.int64]:
 
 
 def true_changes(result: Result) -> NDArray[np.int64]:
-    """Samples at which the true mode changes, or a marked stretch begins; none where the truth is not known."""
+    """Samples at which the true class changes, or a marked event begins; none where the truth is not known."""
     if result.truth is None:
         return np.zeros(0, np.int64)
     steps = np.diff(result.truth, prepend=0 if result.marks else result.truth[:1])
@@ -148,7 +148,8 @@ def true_changes(result: Result) -> NDArray[np.int64]:
 
 
 def outside_stretches(result: Result, raised: NDArray[np.bool_], tolerance: int) -> list[int]:
-    """Samples with an alarm, but for late ones in a marked stretch or as it ends: they are neither found nor false."""
+    """Samples with an alarm, without late ones during a marked event or at its end: these are neither found nor
+    false."""
     alarms = np.flatnonzero(raised)
     if not result.marks or result.truth is None:
         return alarms.tolist()

@@ -1,4 +1,4 @@
-"""What monitors said about one node, in sentences: which column changed, when and how sure; what indices add."""
+"""The alarms of one node in sentences: which column changed, when, and how sure that is; what indices add."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from icvi_jax.monitors.tail import BLOCK
 from icvi_jax.report.result import CHANGE, Result, columns_of, listeners
 
 BEFORE, AFTER = (60, 20), 20
-"""Rows whose medians stand for a column before and after an alarm: from 60 to 20 rows ahead of it, and 20 from it on.
-A change is heard some rows after it came, so the last ones before the alarm are of either side."""
+"""The level of a column before an alarm is the median from 60 to 20 rows before it, after it that of 20 rows. An alarm
+comes some rows after the change, so the last rows before it may be from either side."""
 
 NEAR = 50
-"""Rows between an alarm of a column and one of an index that are taken to be about the same thing."""
+"""An alarm of a column and one of an index that are at most so many rows apart are taken as one event."""
 
 
 def at(result: Result, sample: int) -> str:
-    """When a sample was."""
+    """The time of a sample."""
     return f"sample {sample}" if result.times is None else clock(result.times[sample])
 
 
 def told(result: Result, node: int, name: str) -> list[str]:
-    """The alarms of one monitor, a sentence each, in the order of time."""
+    """One sentence for each alarm of one monitor, in time order."""
     codes = result.codes[name][node]
     if name != CHANGE:
         return story(codes, result.times, result.seen[node])
@@ -32,7 +32,7 @@ def told(result: Result, node: int, name: str) -> list[str]:
 def _change(result: Result, node: int, name: str, t: int) -> str:
     """Which column changed, from what to what, and how sure that is."""
     cause, p = int(result.causes[name][node, t]), float(result.chances[name][node, t])
-    rows = BLOCK / p if p > 0 else float("inf")  # p is the chance of a block to get so high
+    rows = BLOCK / p if p > 0 else float("inf")  # p is the probability that a block of rows gets so high by chance
     sure = f" (by chance once in about {float(f'{rows:.2g}'):,.0f} rows)" if rows < 1e9 else " (surely not by chance)"
     if cause < 0:
         return f"at {at(result, t)} something changed{sure}"
@@ -49,7 +49,7 @@ def _middle(values: np.ndarray) -> float:
 
 
 def indices_add(result: Result, node: int) -> str:
-    """What the alarms of indices say beyond those of columns, in one sentence; empty where there is nothing to say."""
+    """What the alarms of indices add to those of columns, in one sentence; empty where they add nothing."""
     listening, columns = listeners(result), columns_of(result)
     if not listening or not columns or result.k[node].max() <= 1:
         return ""
@@ -66,7 +66,9 @@ def indices_add(result: Result, node: int) -> str:
         parts.append(f"{kept} left the clusters as good as before: levels moved, not structure")
     if own:
         times = "once" if own == 1 else f"{own} times"
-        parts.append(f"{times} {name} spoke where no column did: the shape of the clusters changed, not a level")
+        parts.append(
+            f"{times} {name} raised an alarm where no column did: the shape of the clusters changed, not a level"
+        )
     if result.standing[name][node, -1]:
         parts.append("at the end the clusters still do not fit")
     if not parts:

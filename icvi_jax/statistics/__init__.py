@@ -1,4 +1,4 @@
-"""Statistics: the recursive part of a panel, one file each. An index is a read-out of these."""
+"""Statistics: everything recursive in a panel, one file each. Indices are computed from them."""
 
 from icvi_jax.statistics.base import AnyStatistic, Recording, States, Statistic, Step, closure, pick
 from icvi_jax.statistics.connections import Connections

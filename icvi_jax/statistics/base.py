@@ -1,4 +1,4 @@
-"""What a statistic is: everything recursive in a panel, updated once a sample however many indices read it."""
+"""The base class of statistics: everything recursive in a panel, updated once per sample for all indices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Step(NamedTuple):
     fade : (*streams), what the past is multiplied by: λ^Δt; 1 where the sample is missing.
     seen : (*streams), boolean.
     before, after : the prototypes before and after the sample.
-    born : (k, *streams), boolean, or None: slots that begin anew with this sample; see `Event`.
+    born : (k, *streams), boolean, or None: slots that start again with this sample; see `Event`.
     merge : clusters that became one, or None; the old states are already merged, and `born` slots have no past.
     """
 
@@ -41,15 +41,15 @@ class Step(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A whole stream at once, for batch definitions: missing samples are already left out.
+    """All samples of a stream, for batch definitions; missing samples are already left out.
 
     Attributes
     ----------
-    x, u : (n, p) and (n, k), samples, and memberships as they were when the sample came; 0 in inactive slots.
+    x, u : (n, p) and (n, k), samples, and memberships at the time of each sample; 0 in inactive slots.
     w : (n, k), the weights u^m, 0 before the last birth of a slot.
     fades : (n,), the weight λ^(n−j) that is left of each sample.
     centers, active : (n, k, p) and (n, k), the path of the prototypes.
-    given : (n, k), the weights u^m as they were when the sample came.
+    given : (n, k), the weights u^m at the time of each sample.
     names : (n, k), which cluster each slot belonged to, or None.
     """
 
@@ -68,13 +68,13 @@ V = TypeVar("V")
 
 
 class Statistic(ABC, Generic[S, V]):
-    """Pure functions, `init`, `update` and more, and the `batch` definition that they must agree with.
+    """Pure functions `init`, `update` and more, and the `batch` definition that they must agree with.
 
-    Subclasses are never instantiated: `Statistic[S, V]` has states of type S, named tuples of arrays with streams
-    trailing, and indices read a V. `name` is the key of its state in a panel, `needs` the statistics whose states
-    `update` or `view` reads besides its own. On a panel of clusters of several slots, states are merged before they are
-    read, unless not `gathers`; a statistic that `follows` the clusters is updated after the others, with the clusters'
-    prototypes. `shards`: two shards combine to exactly the whole.
+    Subclasses are never instantiated: `Statistic[S, V]` has states of type S, named tuples of arrays with streams as
+    the last axes, and indices get a V. `name` is the key of its state in a panel, `needs` the statistics whose states
+    `update` or `view` uses besides its own. On a panel of clusters with several slots, states are merged before indices
+    are computed, unless not `gathers`; a statistic that `follows` the clusters is updated after the others, with the
+    prototypes of clusters. `shards`: two shards combine exactly.
     """
 
     gathers: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class Statistic(ABC, Generic[S, V]):
     @staticmethod
     @abstractmethod
     def batch(recording: Recording) -> S:
-        """The state after a whole recording, from the definition."""
+        """The state after all samples of a recording, from the definition."""
 
     @staticmethod
     @abstractmethod
@@ -107,46 +107,46 @@ class Statistic(ABC, Generic[S, V]):
     @staticmethod
     @abstractmethod
     def remove(old: States, step: Step) -> S:
-        """The state without a sample that was taken in before.
+        """The state without a sample that was added before.
 
         `step.fade` is the weight that is left of the sample, and `step.w` what is left of its weights.
         """
 
     @staticmethod
     def begin(old: States, prototypes: Prototypes, mass: Array) -> S | None:
-        """The state at the start of evaluation with `warmup="paper"`; by default the past goes on."""
+        """The state at the start of evaluation with `warmup="paper"`; by default nothing changes."""
         return None
 
     @staticmethod
     def shift(state: S, by: Array) -> S:
-        """The state after all coordinates grew by `by` (p, *streams); by default it holds no coordinates."""
+        """The state after all coordinates grew by `by` (p, *streams); by default it has no coordinates."""
         return state
 
     @staticmethod
     def fade(state: S, by: Array, alive: Array) -> S:
-        """The state after all that it holds lost weight by the factor `by` (*streams), and the slots that are not
-        `alive` (k, *streams) all of it; by default it holds no weights.
+        """The state after all weights were multiplied by `by` (*streams), and those of slots that are not `alive`
+        (k, *streams) by 0; by default it has no weights.
         """
         return state
 
     @staticmethod
     def merge(old: States, merge: Merge) -> S | None:
-        """The state after the members of `merge.gone` went to `merge.into`; None where slots play no part in it."""
+        """The state after the members of `merge.gone` went to `merge.into`; None if it does not depend on slots."""
         return None
 
     @staticmethod
     def forget(state: S, born: Array) -> S:
-        """The state in which the slots `born` (k, *streams) have no past; by default it holds none of slots."""
+        """The state in which the slots `born` (k, *streams) have no past; by default it does not depend on slots."""
         return state
 
     @staticmethod
     def view(stats: Stats, state: S) -> V:
-        """What indices read; by default the state itself."""
+        """What indices get; by default the state itself."""
         return cast(V, state)
 
 
 AnyStatistic: TypeAlias = Statistic[State, State]
-"""A statistic of which nothing more is known."""
+"""Any statistic."""
 
 
 class States:
@@ -176,7 +176,7 @@ def closure(statistics: Iterable[type[AnyStatistic]]) -> tuple[type[AnyStatistic
 
 
 def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
-    """Of a mass without the weight `w`: the ratio w / (M − w), and whether nothing but rounding is left (ratio 0)."""
+    """For a mass without the weight `w`: the ratio w / (M − w), and whether only rounding is left (ratio 0)."""
     xp = namespace(mass)
     left = mass - w
     gone = left <= 8 * float(xp.finfo(left.dtype).eps) * mass

@@ -1,7 +1,7 @@
 r"""Connections: how often two prototypes were the nearest and second nearest of a sample.      CADJ ← λ CADJ + 1_{fs}
 
-The pair (f, s) is that of the centres before the sample. What a merge or a birth does to the counts comes after the
-sample was counted; the panel does it before, so that the count is sent where they would have sent it.
+The pair (f, s) is that of the centres before the sample. A merge or a birth changes the counts after the sample was
+counted; the panel does it before, so the count goes to the slot where it would have ended.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ class ConnectionsState(NamedTuple):
 
 
 class Connections(Statistic[ConnectionsState, ConnectionsState]):
-    """Which prototypes are neighbours in the data, counted in pairs of nearest and second nearest.
+    """Which prototypes are neighbours in the data, counted as pairs of nearest and second nearest.
 
-    The first sample of a shard has no centres before it and is not counted, so that two shards combined lack one.
+    The first sample of a shard has no centres before it and is not counted, so two combined shards have one sample
+    less.
     """
 
     name: ClassVar = "connections"
@@ -45,7 +46,7 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
         both = first[:, None, ...] & second[None, ...] & ~_diagonal(counts)
         active = step.after.active
         floor = xp.asarray(float(xp.finfo(counts.dtype).smallest_normal), dtype=counts.dtype)
-        counts = larger(step.fade * counts, smaller(counts, floor))  # what was ever counted stays countable
+        counts = larger(step.fade * counts, smaller(counts, floor))  # a count never fades to 0
         counts = counts + xp.astype(both, counts.dtype)
         return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, xp.zeros_like(counts)))
 
@@ -61,7 +62,7 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
             xp.permute_dims(recording.centers[:-1, ...], (1, 2, 0)),
             xp.permute_dims(active[:-1, :], (1, 0)),
         )
-        alive = (time > last)[1:, :].T  # (k, n − 1): counts before the last birth are gone
+        alive = (time > last)[1:, :].T  # (k, n − 1): counts before the last birth are lost
         first, second = (xp.astype(hit & alive, recording.x.dtype) for hit in (first, second))
         pairs = [[xp.sum(recording.fades[1:] * first[i, :] * second[j, :]) for j in range(k)] for i in range(k)]
         return ConnectionsState(xp.stack([xp.stack(row) for row in pairs]))
@@ -77,7 +78,7 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
 
     @staticmethod
     def remove(old: States, step: Step) -> ConnectionsState:
-        return old[Connections]  # nobody knows any more which two were the nearest
+        return old[Connections]  # which two were the nearest is not known any more
 
     @staticmethod
     def merge(old: States, merge: Merge) -> ConnectionsState:

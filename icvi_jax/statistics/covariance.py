@@ -1,8 +1,8 @@
 r"""Covariance: the shape of each cluster.      Σ_i = scatter_i / (M_i (1 − R_i)) + δI,  R_i = Σ_j w_ij² / M_i²
 
-Carried as the members' mean outer product about their mean, packed (see `icvi_jax.kernels.ellipsoid`), and as
-`freedom` = 1 − R, the share of the mass that is left to judge the spread by: 0 for a single member. Both are ratios, so
-they neither fade nor underflow; the mass and the mean they belong to are those of the dispersion.
+The state is the mean outer product of the members about their mean, packed (see `icvi_jax.kernels.ellipsoid`), and
+`freedom` = 1 − R, the degrees of freedom as a share of the mass: 0 for a single member. Both are ratios, so they
+neither fade nor underflow; the mass and the mean they belong to are those of the dispersion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CovarianceState(NamedTuple):
 
 
 class _Shape(Statistic[CovarianceState, "CovarianceView"]):
-    """Covariances of the clusters whose masses and means are another statistic, its `base`."""
+    """Covariances of clusters whose masses and means belong to another statistic, its `base`."""
 
     @staticmethod
     @abstractmethod
@@ -47,7 +47,7 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
 
     @classmethod
     def left(cls, step: Step) -> Array:
-        """What is left of the weights of a sample that is to be removed."""
+        """The remaining weights of a sample that is to be removed."""
         return cls.weights(step)
 
     @classmethod
@@ -117,7 +117,7 @@ class Covariance(_Shape):
 
 
 class OverallCovariance(_Shape):
-    """Covariance of all samples about their faded mean, as that of one cluster that takes everything."""
+    """Covariance of all samples about their faded mean, as for one cluster that has all samples."""
 
     name: ClassVar = "overall_covariance"
     needs: ClassVar = (Overall,)
@@ -148,15 +148,15 @@ class OverallCovariance(_Shape):
 
 
 class CovarianceView:
-    """What indices read of covariances.
+    """What indices get of covariances.
 
     Attributes
     ----------
     each : Σ_i, packed: (k, p (p + 1)/2, *streams).
     logdet : log det Σ_i: (k, *streams).
-    cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: arrays (pairs, *streams), in one piece for
-        one stream; for a fleet one for each i, which spares it to copy.
-    both : whether both slots of a pair are active, in the same pieces.
+    cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: arrays (pairs, *streams), one array for
+        one stream; for a fleet one for each i, which avoids copies.
+    both : whether both slots of a pair are active, in the same form.
     """
 
     def __init__(self, stats: Stats, state: CovarianceState, mean: Array) -> None:

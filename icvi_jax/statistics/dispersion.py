@@ -1,8 +1,8 @@
 r"""Dispersion: how far each cluster's members are from its centre.      C_i = Σ_j λ^{n−j} u_ij^m ‖x_j − v_i‖²
 
-Carried as the mass, mean and scatter of the members (see `icvi_jax.kernels.moments`): the centre is the one of *now*,
-whatever it was when a sample came, and enters only when the statistic is read. A slot that is not active has no mass,
-so a birth starts from nothing and a death leaves nothing behind.
+The state is the mass, mean and scatter of the members (see `icvi_jax.kernels.moments`): the centre is the *present*
+one, not that at the time of a sample, and is used only when indices are computed. A slot that is not active has no
+mass, so a birth starts from zero and nothing is left after a death.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Dispersion(Statistic[Moments, "DispersionView"]):
-    """Mass M, mean m and scatter of each cluster's members; read as C, L = C/M and S/M about the centres now."""
+    """Mass M, mean m and scatter of the members of each cluster; indices get C, L = C/M and S/M about the centres."""
 
     name: ClassVar = "dispersion"
 
@@ -76,7 +76,7 @@ class Dispersion(Statistic[Moments, "DispersionView"]):
 
 
 class DispersionView:
-    """What indices read of a dispersion.
+    """What indices get of a dispersion.
 
     Attributes
     ----------

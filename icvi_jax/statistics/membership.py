@@ -1,4 +1,4 @@
-r"""Membership: how decided the clusterer was.      Σ_j λ^{n−j} Σ_i u_ij² / ω,  −Σ_j λ^{n−j} Σ_i u_ij log u_ij / ω"""
+r"""Membership: how crisp memberships were.      Σ_j λ^{n−j} Σ_i u_ij² / ω,  −Σ_j λ^{n−j} Σ_i u_ij log u_ij / ω"""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class MembershipState(NamedTuple):
 class Membership(Statistic[MembershipState, MembershipState]):
     """Faded means over samples, of their squared memberships and of their entropy.
 
-    Memberships count as they were when the sample came, whatever became of the slots. `merge` leaves them alone too,
-    which is exact for crisp ones.
+    Memberships count as they were when the sample came, also if the slots have changed since. `merge` does not change
+    them either, which is exact for crisp ones.
     """
 
     name: ClassVar = "membership"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Overall(Statistic[Moments, "OverallView"]):
-    """Mass ω, mean μ and scatter S0/ω of all samples seen, as the moments of one cluster that takes everything."""
+    """Mass ω, mean μ and scatter S0/ω of all samples seen, as the moments of one cluster that has all samples."""
 
     name: ClassVar = "overall"
 
@@ -58,7 +58,7 @@ class Overall(Statistic[Moments, "OverallView"]):
 
 
 class OverallView:
-    """What indices read.
+    """What indices get.
 
     Attributes
     ----------

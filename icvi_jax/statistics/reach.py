@@ -1,7 +1,7 @@
-r"""Faded reach: how far samples lie from a lone centre; old ones count for less.      h = max_j λ^{n−j} ‖v_1 − x_j‖²
+r"""Faded reach: how far samples are from a single centre; old ones count less.      h = max_j λ^{n−j} ‖v_1 − x_j‖²
 
 The largest distance ever, which `Separation` keeps, makes an index improve when the stream breaks: the first sample of
-something new lies far away and stretches it for good.
+something new is far away, and the distance stays large.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from icvi_jax.types import Array, DType, Namespace, Prototypes
 
 
 class FadedReachState(NamedTuple):
-    """The largest faded squared distance from a lone centre to a sample."""
+    """The largest faded squared distance from a single centre to a sample."""
 
     reach: Array
 
 
 class FadedReach(Statistic[FadedReachState, FadedReachState]):
-    """The reach of a lone cluster, with forgetting; it goes on fading while there are more clusters."""
+    """The reach of a single cluster, with forgetting; it also fades while there are more clusters."""
 
     name: ClassVar = "faded_reach"
 

@@ -1,7 +1,7 @@
 r"""Separation: how far apart the centres are.      h = min_{i≠j} ‖v_i − v_j‖²
 
-The distances themselves are read off the centres. What is recursive is the reach of a lone cluster, which stands in for
-h while there is only one: h ← max(h, ‖v_1 − x‖²) at every sample seen while k = 1.
+The distances are computed from the centres. Only the reach of a single cluster is recursive, which replaces h while k =
+1: h ← max(h, ‖v_1 − x‖²) at every sample seen while k = 1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class SeparationState(NamedTuple):
-    """The largest squared distance from a lone centre to a sample so far, not faded."""
+    """The largest squared distance from a single centre to a sample so far, not faded."""
 
     reach: Array
 
 
 class Separation(Statistic[SeparationState, "SeparationView"]):
-    """Squared distances between active centres, and the reach of a lone one."""
+    """Squared distances between active centres, and the reach of a single one."""
 
     name: ClassVar = "separation"
     follows: ClassVar = True
@@ -62,13 +62,13 @@ class Separation(Statistic[SeparationState, "SeparationView"]):
 
 
 class SeparationView:
-    """What indices read of a separation.
+    """What indices get of a separation.
 
     Attributes
     ----------
     pairs : `Pairs` of the active slots.
-    distances : D_ij = ‖v_i − v_j‖² as terms of `pairs`; beyond all real ones for pairs not both active.
-    smallest : h; the reach of a lone cluster.
+    distances : D_ij = ‖v_i − v_j‖² as terms of `pairs`; larger than all real ones for pairs not both active.
+    smallest : h; with one cluster its reach.
     largest : the largest D_ij; 0 with fewer than two clusters.
     """
 
@@ -103,7 +103,7 @@ def alone_from(step: Step) -> tuple[Array, Array]:
 
 
 def distances_alone(recording: Recording) -> Array:
-    """Squared distances of samples from the lone centre there was: (n, k), 0 where there were others."""
+    """Squared distances of samples from the only centre: (n, k), 0 where there were others."""
     xp = namespace(recording.x)
     alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
     d = squares(recording.x[:, None, :] - recording.centers, 2)

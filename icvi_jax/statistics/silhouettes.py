@@ -1,8 +1,8 @@
-r"""Silhouettes: how much nearer each sample was to its own centre than to the next, when it came.
+r"""Silhouettes: how much nearer each sample was to its own centre than to the next, at its time.
 
 .. math:: a = ‖x − v_{own}‖, \quad b = \min_{i ≠ own} \sqrt{‖x − v_i‖² + S_i/M_i}, \quad s = (b − a)/\max(a, b)
 
-with centres, S and M before the sample. Samples that begin a cluster, and samples with no other cluster, are left out;
+with centres, S and M before the sample. Samples that start a cluster, and samples with no other cluster, are left out;
 only samples that count fade the mean.
 """
 
@@ -18,7 +18,7 @@ from icvi_jax.types import Array, DType, Namespace
 
 
 class SilhouettesState(NamedTuple):
-    """Faded means of s and the weights behind them: of samples in clusters, and of these and noise, which counts 0."""
+    """Faded means of s and their weights: for samples in clusters, and for these and noise, which counts as 0."""
 
     mean: Array
     weight: Array
@@ -29,8 +29,8 @@ class SilhouettesState(NamedTuple):
 class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
     """Faded mean of the samples' silhouettes against the clusters as they were before each sample.
 
-    It depends on the path of the centres: two shards combined lack the samples between them, and a sample that is
-    removed stays in the mean.
+    It depends on the path of the centres: two combined shards do not have the samples between them, and a sample that
+    is removed stays in the mean.
     """
 
     name: ClassVar = "silhouettes"
@@ -92,7 +92,7 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
 
     @staticmethod
     def remove(old: States, step: Step) -> SilhouettesState:
-        return old[Silhouettes]  # nobody knows any more where the centres were
+        return old[Silhouettes]  # where the centres were is not known any more
 
 
 def of_sample(

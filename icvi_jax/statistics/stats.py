@@ -1,4 +1,4 @@
-"""The statistics of a panel as its indices see them."""
+"""The statistics of a panel, as indices get them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ V = TypeVar("V")
 
 
 class Stats:
-    """Views of all statistics at one moment: `stats[Dispersion]` is what indices read of a dispersion.
+    """Views of all statistics at one moment: `stats[Dispersion]` is what indices get of a dispersion.
 
-    Each is worked out once, however many indices ask.
+    Each is computed once, for all indices.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Stats:
         view: V = self._views[name]
         return view
 
-    if not TYPE_CHECKING:  # a name in place of a statistic works, but no type checker can follow it
+    if not TYPE_CHECKING:  # a name in place of a statistic works, but a type checker cannot check it
 
         def __getattr__(self, name):
             if name.startswith("_") or name not in self._parts:
@@ -77,7 +77,7 @@ class Stats:
 
     @cached_property
     def singletons(self) -> Array:
-        """Whether there are two clusters or more and no more samples than clusters: nothing to judge yet."""
+        """Whether there are two clusters or more, each of one sample: there is no spread to judge yet."""
         return (self.k > 1) & (self.samples <= self.k)
 
     @cached_property
@@ -93,7 +93,7 @@ class Stats:
 
     @cached_property
     def constant(self) -> Array:
-        """Whether all members and all centres are in one place, so that no spread can be praised."""
+        """Whether all members and all centres are in one place: then a small spread is not good."""
         return (self[Dispersion].total <= 0) & (self.xp.sum(self.from_hub, axis=0) <= 0)
 
     def over_slots(self, a: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Streams to try things on: three synthetic ones with known truth, and readers for two published recordings."""
+"""Example streams: three synthetic ones with known truth, and readers for two published recordings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     function
         Draws the stream; takes at least ``seed``.
     meaning
-        What it shows, in a line.
+        What it shows, in one line.
     k
         True number of modes, the number of clusters to start with.
     p

@@ -1,4 +1,4 @@
-"""What every stream looks like, and the checks and the chunked text reading that the streams share."""
+"""The type of all streams, and what they share: checks of arguments, and reading text in pieces."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 
 class Stream(NamedTuple):
-    """A stream with its ground truth: samples, the mode in force, noise and change points.
+    """A stream with its ground truth: samples, modes, noise and change points.
 
     Attributes
     ----------
     x
         Samples, ``(n, p)`` float64.
     mode
-        Number of the mode in force at each sample, ``(n,)``; −1 where there is no single one (a transition).
-        A noise sample has the mode of its block.
+        Number of the mode at each sample, ``(n,)``; −1 where there is no single one (a transition). A noise sample has
+        the mode of its block.
     noise
         True where a sample was perturbed or replaced, ``(n,)``.
     changes
@@ -49,7 +49,7 @@ class Stream(NamedTuple):
 class Recording(NamedTuple):
     """A stream read from a file: the fields of :class:`Stream`, and the time of each sample.
 
-    A mode of −1 means that the truth is not known; a NaN in ``x`` that nothing was measured.
+    A mode of −1 means that the truth is not known, a NaN in ``x`` that nothing was measured.
 
     Attributes
     ----------
@@ -75,20 +75,20 @@ class Recording(NamedTuple):
 
 
 def check_count(field: str, value: int, least: int = 1) -> None:
-    """Refuse a value that is not a whole number of at least ``least``, by the name of its field.
+    """Raise a ValueError that names the field, unless its value is an integer of at least ``least``.
 
     Examples
     --------
     >>> check_count("segments", 0)
     Traceback (most recent call last):
-    ValueError: segments must be a whole number, at least 1, got 0
+    ValueError: segments must be an integer, at least 1, got 0
     """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{field} must be a whole number, at least {least}, got {value!r}")
+        raise ValueError(f"{field} must be an integer, at least {least}, got {value!r}")
 
 
 def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of the choices, by the name of its field.
+    """Raise a ValueError that names the field, unless its value is one of the choices.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
 def read_table(
     path: str | PathLike[str], columns: Sequence[str], lines: int = 20_000, header: int = 0
 ) -> Iterator[NDArray[np.float64]]:
-    """Read whitespace-separated numbers in pieces, so that a file larger than memory is no obstacle.
+    """Read numbers separated by white space in pieces, so that a file may be larger than memory.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def read_table(
     [(2, 2), (1, 2)]
     """
     check_count("lines", lines)
-    # utf-8-sig: some copies of these files start with a byte order mark. Undecodable bytes become bad fields.
+    # utf-8-sig: some copies of these files start with a byte order mark. Bytes that are not text become bad fields.
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         next_line = 1 + sum(1 for _ in islice(file, header))
         while piece := list(islice(file, lines)):
@@ -146,7 +146,7 @@ def read_table(
 
 
 def _parse(path: str | PathLike[str], piece: list[str], start: int, columns: Sequence[str]) -> NDArray[np.float64]:
-    """Parse a piece at C speed; only when that fails look, line by line, for what to tell."""
+    """Parse a piece at C speed; only if that fails, look line by line for the error."""
     try:
         table = np.loadtxt(piece, comments=None, ndmin=2)
         if table.shape[1] == len(columns):

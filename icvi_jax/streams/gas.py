@@ -30,8 +30,8 @@ def read_gas(
     sixteen sensors at 100 Hz: two each of TGS2602, TGS2600, TGS2610 and TGS2620, in this order, and the same again.
     A file has some 600 MB: it is read in pieces, and only the means stay. A file without its header is read as well.
 
-    Each pair of set points is a mode, numbered as they appear. A block has the mode of its last row, so a change is the
-    first block in which the new set point is in force; the sensors follow seconds to minutes later.
+    Each pair of set points is a mode, numbered in order of appearance. A block has the mode of its last row: a change
+    is the first block with the new set point; the sensors react seconds to minutes later.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def read_gas(
     sensors
         Which of the sixteen, from 1; the default is the first two of each type.
     rows
-        Rows of a block; 100 are a second. Rows left over at the end of the file make no block.
+        Rows of a block; 100 are a second. Rows that do not fill a block at the end of the file are left out.
     start, length
         First block and how many; None is to the end.
     lines
@@ -80,7 +80,7 @@ def read_gas(
         if low < high:
             block = pending[low * rows : high * rows].reshape(high - low, rows, len(COLUMNS))
             means.append(block[:, :, chosen].mean(axis=1))
-            times.append(block[:, 0, 0].copy())  # a view would keep the whole piece alive
+            times.append(block[:, 0, 0].copy())  # a view would keep all of the piece in memory
             points.append(block[:, -1, 1:3].copy())
         blocks += ready
         pending = pending[ready * rows :]
@@ -98,7 +98,7 @@ def read_gas(
 
 
 def _check(sensors: Sequence[int], rows: int, start: int, length: int | None) -> None:
-    """Refuse arguments that make no sense."""
+    """Raise a ValueError for wrong arguments."""
     if not len(sensors) or len(set(sensors)) < len(sensors):
         raise ValueError(f"sensors must be different numbers, at least one, got {tuple(sensors)!r}")
     for sensor in sensors:
@@ -112,7 +112,7 @@ def _check(sensors: Sequence[int], rows: int, start: int, length: int | None) ->
 
 
 def _header(path: str | PathLike[str]) -> int:
-    """Count the header lines, 1 or 0: skipping a first line of numbers would shift every block by a row."""
+    """The number of header lines, 1 or 0: skipping a first line of numbers would shift every block by a row."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         fields = file.readline().split()
     try:
@@ -122,6 +122,6 @@ def _header(path: str | PathLike[str]) -> int:
 
 
 def _number(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Number the different rows in the order in which they appear."""
+    """Number the different rows in order of appearance."""
     _, first, which = np.unique(points, axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[which.reshape(-1)]

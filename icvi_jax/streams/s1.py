@@ -1,4 +1,4 @@
-"""S1: two autoregressive modes that take turns, with the coefficients drifting from one to the other."""
+"""S1: two autoregressive modes in turn, whose coefficients drift from one to the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES = np.array([[1.018, 0.0, 1.801, -0.8187], [1.0, 0.5, 1.5, -0.7]])
 def s1(
     seed: int = 0, segments: int = 5, lengths: tuple[int, int] = (200, 500), steps: int = 5, hold: int = 10
 ) -> Stream:
-    """Draw S1: y follows x by one of two second-order recursions, which alternate.
+    """Draw S1: y depends on x by one of two second-order recursions, which alternate.
 
     ::
 
@@ -33,7 +33,7 @@ def s1(
     segments
         How many, modes 0, 1, 0, …
     lengths
-        Shortest and longest segment, both possible; each length is uniform between them. Transitions come on top.
+        Shortest and longest segment, both possible; each length is uniform between them. Transitions are added.
     steps, hold
         Steps of a transition, and samples of each. With ``steps=1`` the change is abrupt, its first ``hold`` samples
         still have mode −1.
@@ -81,7 +81,7 @@ def s1(
 
 
 def _follow(x: NDArray[np.float64], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Run the recursion from zero history."""
+    """Run the recursion from a history of zeros."""
     y = [0.0, 0.0]
     padded = [0.0, 0.0, *x.tolist()]
     for n, (a1, a2, b1, b2) in enumerate(coefficients.tolist()):

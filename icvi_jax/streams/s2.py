@@ -1,4 +1,4 @@
-"""S2: a Gaussian that moves and reshapes itself in ten equal steps."""
+"""S2: a Gaussian that moves and changes its shape in ten equal steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYOUTS = {"text": 500, "table": 700}  # samples of the first block; 200 in all 
 
 
 def modes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the mean (11, 2) and covariance (11, 2, 2) of each mode of S2.
+    """The mean (11, 2) and covariance (11, 2, 2) of each mode of S2.
 
     ::
 
@@ -45,9 +45,9 @@ def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
     seed
         Of ``numpy.random.default_rng``.
     layout
-        The source describes two streams under this name. ``"text"``: 500 samples of the first mode and 200 of each
-        next, 1 % of each block perturbed at random places, n = 2500. ``"table"``: 700 and 200, and 1 % more noisy
-        samples appended to each block, n = 2727.
+        The paper describes two streams with this name. ``"text"``: 500 samples of the first mode and 200 of each
+        other, 1 % of each block perturbed at random places, n = 2500. ``"table"``: 700 and 200, and 1 % noisy samples
+        appended to each block, n = 2727.
 
     Returns
     -------

@@ -16,7 +16,7 @@ JITTER = (120, 280)
 
 
 def centers() -> NDArray[np.float64]:
-    """Give the ten means of S3, (10, 2): ``10 (cos 2πi/10, sin 2πi/10)``.
+    """The ten means of S3, (10, 2): ``10 (cos 2πi/10, sin 2πi/10)``.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def s3(
 ) -> Stream:
     """Draw S3: blocks from ``N(c_i, I)``, ``c_i`` around a circle of radius 10; noise from ``N(0, I)``.
 
-    In each block 1 … 20 samples, uniformly many, come from the Gaussian at the centre of the circle instead.
+    In each block 1 … 20 samples (a uniform random number) come from the Gaussian at the centre of the circle instead.
 
     Parameters
     ----------

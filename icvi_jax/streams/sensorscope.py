@@ -25,7 +25,7 @@ MEASURED = (
 )
 DAY = 86_400
 LONGEST = 3660
-"""Days; a clock that was wrong once makes a file seem longer."""
+"""Most days of a file; one wrong clock makes a file seem longer."""
 
 
 def read_sensorscope(
@@ -39,14 +39,14 @@ def read_sensorscope(
     labels: Literal["none", "paper"] = "none",
     lines: int = 20_000,
 ) -> Recording:
-    """Read means over fixed intervals from a meteo file, whitespace-separated text without a header.
+    """Read means over fixed intervals from a meteo file: text separated by white space, without a header.
 
     A line has 17 fields: station, year, month, day, hour, minute, second, seconds since 1970 (UTC), then ambient and
-    surface temperature [°C], solar radiation [W/m²], relative humidity [%], soil moisture [%], watermark [kPa],
-    rain [mm], wind speed [m/s] and direction [°]. Some deployments have 18, with a sequence number after the time.
-    Which of the two is seen from the first line. ``NaN`` is a sensor that did not report. Lines may be in any order.
+    surface temperature [°C], solar radiation [W/m²], relative humidity [%], soil moisture [%], watermark [kPa], rain
+    [mm], wind speed [m/s] and direction [°]. Some deployments have 18, with a sequence number after the time. The first
+    line decides which of the two. ``NaN`` is a sensor that did not report. Lines may be in any order.
 
-    The file is read in pieces, with only a sum and a count for each interval in memory. Intervals follow the seconds
+    The file is read in pieces, with only a sum and a count for each interval in memory. Intervals are by the seconds
     since 1970, because the calendar columns repeat an hour when summer time ends. Nothing is interpolated or cleaned:
     an interval without a reading is NaN, which the pipeline takes as a missing sample.
 
@@ -55,7 +55,7 @@ def read_sensorscope(
     path
         File such as ``stbernard-meteo-18.txt``.
     station
-        Lines of other stations are left out; None takes all.
+        Lines of other stations are left out; None: all stations.
     start, days, minutes
         First local day, number of days and length of an interval, which must divide a day. None: from the first day
         with a reading, and to the last.
@@ -64,8 +64,8 @@ def read_sensorscope(
     utc_offset
         Hours by which local time is ahead; 2 is Swiss summer time.
     labels
-        ``"none"``: mode −1 throughout, no changes. ``"paper"``: what the source says of Le Genepi, station 18, from
-        2007-10-10: days 1–6 and 10–14 are mode 0, day 7 is mode 1, days 8–9 are mode 2. Not so for other deployments.
+        ``"none"``: mode −1 everywhere, no changes. ``"paper"``: what the paper says about Le Genepi, station 18, from
+        2007-10-10: days 1–6 and 10–14 are mode 0, day 7 is mode 1, days 8–9 are mode 2. Only for this deployment.
     lines
         Lines read at a time.
 
@@ -99,7 +99,7 @@ def read_sensorscope(
     sums: dict[int, NDArray[np.float64]] = {}  # of each interval since 1970, local time: sum and count of each feature
     stations: set[int] = set()
     for piece in read_table(path, columns, lines):
-        mine = np.isfinite(piece[:, 7])  # a line without a time belongs to no interval
+        mine = np.isfinite(piece[:, 7])  # lines without a time are left out
         if station is not None:
             stations.update(np.unique(piece[np.isfinite(piece[:, 0]), 0]).astype(int).tolist())
             mine &= piece[:, 0] == station
@@ -134,7 +134,7 @@ def read_sensorscope(
 
 
 def _columns(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Tell by the first line whether the file has the sequence number."""
+    """Find from the first line whether the file has the sequence number."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         number, line = next(((n, line) for n, line in enumerate(file, 1) if line.strip()), (1, ""))
     if not line:
@@ -182,5 +182,5 @@ def _check(
 
 
 def _paper_modes(bins: int, days: int) -> NDArray[np.int64]:
-    """Give the mode of each interval: days 1–6 and 10–14, day 7, days 8–9."""
+    """The mode of each interval: days 1–6 and 10–14, day 7, days 8–9."""
     return np.array([0] * 6 + [1] + [2] * 2 + [0] * 5)[np.arange(bins) * days // bins]

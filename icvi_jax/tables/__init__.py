@@ -1,4 +1,4 @@
-"""Readers and writers of people's files: delimited text, Parquet, NPY, NPZ, and tables in memory."""
+"""Read and write the files of users: delimited text, Parquet, NPY, NPZ, and tables in memory."""
 
 from icvi_jax.tables.fleet import read_fleet
 from icvi_jax.tables.frames import from_frame, is_frame

@@ -1,4 +1,4 @@
-"""Readings of many nodes on one time axis, gaps and all."""
+"""Readings of many nodes on one time axis, with gaps where a node has none."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from icvi_jax.tables.table import TableError, Times, seconds_of
 from icvi_jax.tables.windows import means, seconds, slots
 
 MOST_CELLS = 400_000_000
-TOGETHER = 1.5  # clocks tick together if all times are at most this many times as many as the longest node's rows
+TOGETHER = 1.5  # nodes share a clock if all different times are at most so many times the rows of the longest node
 
 
 class Readings(NamedTuple):
-    """Rows in any order: the node's number, the time (or None), and the values of each row."""
+    """Rows in any order: for each one the number of its node, its time (or None), and its values."""
 
     node: NDArray[np.int64]
     times: Times | None
@@ -27,9 +27,9 @@ def align(
 ) -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
     """Put readings into an array (N, T, p), NaN where a node has none.
 
-    Nodes without times are aligned by counting their rows. Nodes with times share the times there are, if their clocks
-    tick together; otherwise windows of the usual interval between two readings of a node are taken. Several readings of
-    a node at one time are averaged, feature by feature.
+    Nodes without times are aligned by row number. Nodes with times are aligned by time, if they share a clock;
+    otherwise means are taken in windows as long as the usual interval between two readings of a node. Several readings
+    of a node at one time are averaged, feature by feature.
 
     Returns
     -------
@@ -57,9 +57,7 @@ def align(
         step = step.reshape(-1)
         if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
             length = _usual_interval(rows.node, rows.times)
-            notes.append(
-                f"the nodes' clocks do not tick together: means in windows of {length:g} s (choose with --every)"
-            )
+            notes.append(f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)")
         if length is not None:
             step, clock = slots(rows.times, length)
     if every and length is None:
@@ -68,14 +66,15 @@ def align(
     steps = int(step.max()) + 1 if clock is None else len(clock)
     if nodes * steps * rows.x.shape[1] > MOST_CELLS:
         raise TableError(
-            shown, f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take windows with --every"
+            shown,
+            f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take means in windows with --every",
         )
     x = means(rows.x, rows.node * steps + step, nodes * steps).reshape(nodes, steps, rows.x.shape[1])
     return x, clock, tuple(notes)
 
 
 def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number each node's rows from 0 in the order in which they come."""
+    """Number the rows of each node from 0, in the order of the file."""
     order = np.argsort(node, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(node))[:-1]])
     step = np.empty(len(node), np.int64)

@@ -1,4 +1,4 @@
-"""NPY and NPZ files: arrays somebody saved from Python."""
+"""NPY and NPZ files: arrays saved from Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
     """Load all arrays of an NPZ file, or the one of an NPY file under the name ``X``; Python objects are refused."""
     try:
         if kind == "npy":
-            # A map checks the size the header claims against the file's before anything is allocated.
+            # A memory map compares the size in the header with that of the file before anything is allocated.
             return {"X": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
@@ -42,21 +42,23 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
     ) as error:
         objects = "pickle" in str(error) or "objects" in str(error)
         what = "it holds Python objects, not numbers" if objects else "it is damaged; save it again"
-        raise TableError(shown, f"not a {kind.upper()} file this reads: {what}") from None
+        raise TableError(shown, f"this {kind.upper()} file cannot be read: {what}") from None
 
 
 def _check_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str) -> None:
-    """Refuse an array whose header claims more than is there."""
+    """Refuse an array whose header claims more data than the file has."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
     if np.prod([float(n) for n in shape]) * dtype.itemsize > member.file_size:
-        raise TableError(shown, f"array {member.filename!r} claims to be {shape} and is not")
+        raise TableError(
+            shown, f"array {member.filename!r} claims the shape {shape}, but the file has less data; save it again"
+        )
 
 
 def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> NDArray[np.float64]:
-    """Pick the samples: by name, else the only array of so many dimensions."""
+    """Choose the samples: by name, otherwise the only array with `ndim` dimensions."""
     fitting = [name for name, array in arrays.items() if array.ndim == ndim and array.dtype.kind in "fiub"]
     if ndim == 2 and not fitting:  # a single feature saved as a vector
         vectors = [
@@ -70,14 +72,14 @@ def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> ND
     has = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in list(arrays.items())[:12])
     shape = "(rows, features)" if ndim == 2 else "(nodes, steps, features)"
     raise TableError(
-        shown, f"needs one array of numbers {shape}, called X where there are several; it has {has or 'none'}"
+        shown, f"expected one array of numbers {shape}, called X if there are several; the file has {has or 'none'}"
     )
 
 
 def companion(
     arrays: dict[str, NDArray[np.generic]], names: tuple[str, ...], length: int
 ) -> tuple[str, NDArray[np.generic]] | None:
-    """Find a vector of the right length that goes with the samples."""
+    """Find a vector of the right length that belongs to the samples."""
     for name in names:
         if name in arrays and arrays[name].shape == (length,):
             return name, arrays[name]

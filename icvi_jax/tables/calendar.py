@@ -1,4 +1,4 @@
-"""Times that stand in several columns: a date and a time of day, or year, month, day and hour."""
+"""Times written in several columns: a date and a time of day, or year, month, day and hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDED = 3
 
 
 def joined_time(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[Column]] | None:
-    """A time put together from several columns, and these columns; None where there is nothing to put together."""
+    """A time joined from several columns, and these columns; None where there is nothing to join."""
     return _date_and_clock(sheet, free) or _calendar(sheet, free)
 
 
@@ -32,7 +32,7 @@ def _date_and_clock(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[
 
 
 def _calendar(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[Column]] | None:
-    """Year, month and day, and what there is of hour, minute and second, in columns of their own."""
+    """Year, month and day, and if present hour, minute and second, each in its own column."""
     named = {OTHER_NAMES.get(column.name.lower(), column.name.lower()): column for column in free}
     parts: list[Column] = []
     for part in PARTS:
@@ -50,6 +50,6 @@ def _calendar(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[Column
 
 
 def _all(sheet: Sheet, condition: str) -> bool:
-    """Whether something is so in every row, and there are rows."""
+    """Whether a condition holds in every row, and there are rows."""
     found = sheet.connection.execute(f"SELECT count(*) FROM raw WHERE {condition}").fetchall()
     return bool(sheet.rows) and int(found[0][0]) == sheet.rows

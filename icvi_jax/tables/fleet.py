@@ -1,4 +1,4 @@
-"""Many nodes out of one file or folder: long, wide, one file a node, or a saved array."""
+"""Read many nodes from one file or folder: long, wide, one file per node, or a saved array."""
 
 from __future__ import annotations
 
@@ -42,31 +42,30 @@ VALUE_NAMES = ("value", "reading", "measure", "val")
 def read_fleet(
     source: str | Path, columns: Sequence[str] = (), time: str = "", node: str = "", every: str = ""
 ) -> Fleet:
-    """Read a fleet in any of the shapes people keep one in.
+    """Read a fleet from a file or folder in any of the usual layouts.
 
-    A *long* table has a node column; with a variable and a value column besides, every row is one reading. A *wide*
-    table has a column ``node_variable`` for each reading, or one column a node. A *folder* has one file a node, named
-    after it.
-    An *NPZ* file has an array ``(nodes, steps, features)``.
+    A *long* table has a node column; if it also has a variable and a value column, every row is one reading. A *wide*
+    table has a column ``node_variable`` for each node and variable, or one column per node. A *folder* has one file per
+    node, with the name of the node. An *NPZ* file has an array ``(nodes, steps, features)``.
 
     Parameters
     ----------
     source
         File or folder; ``-`` is standard input.
     columns
-        Names of the features; empty: all there are.
+        Names of the features; empty: all of them.
     time
         Name of the time column; empty: found as in `read`.
     node
         Name of the node column; empty: one whose name says so, such as ``node`` or ``station_id``.
     every
-        Mean in windows of this length. Nodes whose clocks do not tick together need it; where it is empty and they do
-        not, windows of the usual interval are taken, and a note says so.
+        Mean in windows of this length. Nodes whose times differ need windows; if this is empty, windows of the usual
+        interval are taken, and a note says so.
 
     Raises
     ------
     TableError
-        In one line, with file, row and column.
+        One line that names file, row and column.
     """
     if str(source) != "-" and Path(source).is_dir():
         return _folder(Path(source), columns, time, every)
@@ -80,19 +79,21 @@ def read_fleet(
 
 
 def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
-    """Find a column by one of the names people give it."""
+    """Find a column by one of its usual names."""
     known = {column.name.lower(): column for column in sheet.columns}
     return next((known[name] for name in names if name in known), None)
 
 
 def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray]:
-    """Give the names in a column in the order in which they appear, and the number of each row's name."""
+    """The different names in a column, in order of appearance, and for each row the number of its name."""
     sql = f"CAST(c{column.position} AS VARCHAR)"
     (values,) = sheet.fetch([column._replace(kind="text", sql=f"coalesce({sql}, '')")])
     found, first, which = np.unique(values.astype(str), return_index=True, return_inverse=True)
     if "" in found:
         record = int(np.argmax(values.astype(str) == ""))
-        raise TableError(sheet.shown, "the name is missing", sheet.row(record), column.position + 1, column.name)
+        raise TableError(
+            sheet.shown, "the name of the node is missing", sheet.row(record), column.position + 1, column.name
+        )
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -129,10 +130,10 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
     picked = pick(sheet, (), time, "")._replace(chosen=bool(columns))
     nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
     if features == SINGLE:
-        picked.notes.append("no column names the node, so each column is one; name the node column with --node")
+        picked.notes.append("no column names the node, so each column is a node; name the node column with --node")
     x = numbers(sheet, [picked.features[n] for n in place.reshape(-1)])
     steps = len(x)
-    # As readings, so that windows and the order of time are one piece of code for all shapes.
+    # As readings in rows, so that one function does windows and time order for all layouts.
     stacked = x.reshape(steps, len(nodes), len(features)).transpose(1, 0, 2).reshape(-1, len(features))
     axis = times(sheet, picked.time) if picked.time else None
     readings = Readings(
@@ -144,7 +145,7 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
 def _fleet(
     shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str
 ) -> Fleet:
-    """Leave out what is no reading, and put the rest on one time axis."""
+    """Leave out columns that are not readings, and put the rest on one time axis."""
     features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node)
     readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)
@@ -152,7 +153,7 @@ def _fleet(
 
 
 def _folder(folder: Path, columns: Sequence[str], time: str, every: str) -> Fleet:
-    """Read one file a node; what has another extension than most, or a hidden name, is left alone."""
+    """Read one file per node; hidden files, and those with another extension than most, are ignored."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     if not files:
         raise TableError(str(folder), "the folder has no file")
@@ -163,7 +164,7 @@ def _folder(folder: Path, columns: Sequence[str], time: str, every: str) -> Flee
     for path in files:
         shown = f"{folder.name}/{path.name}"
         sheet = open_sheet(path, shown, kind(path, shown))
-        # What is constant or counts is told from all nodes together.
+        # Whether a column is constant or a counter is decided from all nodes together.
         part = table(sheet, columns or (parts[0].features if parts else ()), time, judge=False)
         if parts and (part.times is None) != (parts[0].times is None):
             raise TableError(shown, f"{'no ' if part.times is None else 'a '}time column, unlike {files[0].name}", 1, 1)

@@ -22,9 +22,9 @@ TIMES = {
 }
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 GAP = " '\u2019\u00a0\u2009\u202f"
-"""What separates thousands beside commas and points: spaces and apostrophes of several kinds."""
+"""Separators of thousands other than commas and points: several kinds of spaces and apostrophes."""
 EXPONENT = r"([eE][+-]?\d+)?"
-DOUBT = " (it could be read otherwise)"
+DOUBT = " (it could also mean another date)"
 COMMA, THOUSANDS = "decimal commas", "thousands separators"
 ORDINARY = rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}"
 
@@ -37,13 +37,13 @@ class Column(NamedTuple):
     name, position
         Name in the file; position from 0.
     kind
-        "number", "time", "text", "empty" or "mixed": some values are numbers or times, some are not.
+        "number", "time", "text", "empty" or "mixed" (some values are numbers or times, some are not).
     sql
         Expression that gives the value: a double, a timestamp, or text.
     bad
-        Of a mixed column, the first record (from 0) that is unlike the rest, else None.
+        In a mixed column, the first record (from 0) whose value is not like the others; otherwise None.
     form, example
-        How numbers or dates are written that could be read differently, and a value that shows it; else empty.
+        How numbers or dates are written, where this is not obvious, and an example; otherwise empty.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Column(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A way to write numbers: its name, the pattern of all values, and the SQL that makes them ordinary."""
+    """A way to write numbers: its name, the pattern of all values, and the SQL that converts them to plain numbers."""
 
     name: str
     pattern: str
@@ -79,10 +79,10 @@ EITHER = Form(f"{COMMA} and points", rf"{COMMAS.pattern}|{ORDINARY}", "replace({
 
 
 def column_of(connection: DuckDBPyConnection, name: str, position: int, delimiter: str) -> Column:
-    """Tell the kind of a text column that is not plain numbers, from all its values in the table ``raw``."""
+    """Find the kind of a text column that is not plain numbers, from all its values in the table ``raw``."""
     cell = f"trim(c{position})"
     present = f"lower({cell}) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
-    # Where commas stand between fields, those inside a field are more likely to separate thousands.
+    # Where commas separate fields, commas inside a field more likely separate thousands.
     likely = (GROUPS, COMMAS) if delimiter == "," else (COMMAS, GROUPS)
     forms = (Form("", ".*", "{c}"), *likely, POINTS, GAPS, EITHER)
     values = [_number(form, cell, present) for form in forms]
@@ -107,7 +107,7 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
 
 
 def _number(form: Form, cell: str, present: str) -> str:
-    """SQL that gives the number in a cell written in a form, and nothing for what is not."""
+    """SQL for the number in a cell that is written in this form, and NULL for other cells."""
     value = f"try_cast({form.sql.format(c=cell)} AS DOUBLE)"
     pattern = form.pattern.replace("'", "''")
     fits = present if form.pattern == ".*" else f"{present} AND regexp_full_match({cell}, '{pattern}')"
@@ -115,7 +115,7 @@ def _number(form: Form, cell: str, present: str) -> str:
 
 
 def _example(connection: DuckDBPyConnection, cell: str, value: str, where: str) -> str:
-    """A long cell among those `where` something is so, and what it is read as."""
+    """A long cell among those `where` a condition holds, and the value it is understood as."""
     found = connection.execute(
         f"SELECT {cell}, {value} FROM raw WHERE {where} ORDER BY length({cell}) DESC, rowid LIMIT 1"
     ).fetchone()
@@ -125,7 +125,8 @@ def _example(connection: DuckDBPyConnection, cell: str, value: str, where: str) 
 
 
 def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, present: str, count: int) -> Column:
-    """Tell dates from text; those that can be read two ways are read so that time runs forward, else day first."""
+    """Find dates among text. Of two possible meanings, the one in which time runs forward is taken, otherwise day
+    first."""
     values = {way: time.format(c=cell) for way, time in TIMES.items()}
     counted = ", ".join(
         f"count({time}), {_first(f'{time} IS NULL')}, count(*) FILTER ({time} < {_before(time)})"
@@ -155,7 +156,7 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
 
 
 def _first(where: str) -> str:
-    """SQL that gives the first record where something is so, and −1 where it is nowhere."""
+    """SQL for the first record where a condition holds, and −1 where it never does."""
     return f"coalesce(min(rowid) FILTER ({where}), -1)"
 
 
@@ -164,7 +165,7 @@ def _before(name: str) -> str:
 
 
 def told(columns: Sequence[Column]) -> list[str]:
-    """A sentence for each way of writing in which some columns are written.
+    """One sentence for each form of numbers or dates that some columns have.
 
     Examples
     --------

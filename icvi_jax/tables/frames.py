@@ -1,4 +1,4 @@
-"""Tables in memory: pandas, polars, Arrow and whatever else narwhals or the Arrow interface knows."""
+"""Tables in memory: pandas, polars, Arrow and all others that narwhals or the Arrow interface knows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "duckdb", "narwhals
 
 
 def is_frame(data: object) -> bool:
-    """Whether `data` is a table of one of the libraries this knows; asks nobody to be installed or imported.
+    """Whether `data` is a table of a library that is known here; nothing is imported for this.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def is_frame(data: object) -> bool:
 def from_frame(
     data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table"
 ) -> Table:
-    """Read one stream off a table in memory.
+    """Read one stream from a table in memory.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def from_frame(
     columns, time, label
         As in `read`.
     name
-        What to call it.
+        Name of the stream in messages.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def from_frame(
     """
     import narwhals
 
-    frame = narwhals.from_native(data)  # type: ignore[call-overload]  # narwhals says what it cannot read
+    frame = narwhals.from_native(data)  # type: ignore[call-overload]  # it raises where it cannot
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
     schema = frame.schema
@@ -85,7 +85,7 @@ def from_frame(
         features = tuple(key for key in rest if key in numeric)
     for key in features:
         if key not in numeric:
-            raise TableError(name, f"a column of {schema[key]}, not of numbers", None, None, key)
+            raise TableError(name, f"this column has {schema[key]}, expected numbers", None, None, key)
     if not features:
         raise TableError(name, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])

@@ -1,4 +1,4 @@
-"""Which columns are features, which one is the time, which one the truth."""
+"""Choose the columns: which ones are features, which one is the time, which one the truth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOO_LARGE = f"too large for a reading (at most {LARGEST:g}); leave the column ou
 
 
 class Picked(NamedTuple):
-    """The parts of a sheet: features, time, label, what is to be said about it, and whether a person chose."""
+    """The chosen columns: features, time, label, notes for the user, and whether the user named the features."""
 
     features: list[Column]
     time: Column | None
@@ -39,19 +39,19 @@ class Picked(NamedTuple):
 
 
 def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = ()) -> Picked:
-    """Choose among the columns that nobody has `taken`, by their kinds and names; `sift` then looks at the values.
+    """Choose among the columns that are not `taken`, by their kinds and names; `sift` then looks at the values.
 
-    Without names given: the first column of dates is the time, or one of numbers whose name says so, or one of times
-    since 1970 or of numbers that never fall under a name that may say so; a column called ``label`` is the truth; all
-    other columns of numbers are features but for those whose names say that they are labels or identifiers. What is
-    left out, a note says.
+    If no names are given: the time is the first column of dates, or a column of numbers with a name such as ``time``,
+    or one whose name may mean a time and whose numbers are times since 1970 or never decrease. A column called
+    ``label`` is the truth. All other columns of numbers are features, except those whose names say that they are labels
+    or identifiers. Notes say what is left out.
     """
     free = [column for column in sheet.columns if column not in taken]
     unnamed = [column for column in free if column.name not in columns]
     joined = None if time else joined_time(sheet, unnamed)
     axis = sheet.find(time) if time else joined[0] if joined else _time_of(sheet, unnamed)
     if axis is not None and axis.kind in ("text", "empty"):
-        raise TableError(sheet.shown, "not a column of times", sheet.row(0), axis.position + 1, axis.name)
+        raise TableError(sheet.shown, "expected a column of times", sheet.row(0), axis.position + 1, axis.name)
     truth = (
         sheet.find(label)
         if label
@@ -67,7 +67,9 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
         for column in features:
             if column.kind in ("text", "time", "empty"):
                 what = (
-                    "no reading in any row" if column.kind == "empty" else f"a column of {column.kind}, not of numbers"
+                    "no reading in any row"
+                    if column.kind == "empty"
+                    else f"this column has {column.kind}, expected numbers"
                 )
                 raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
     else:
@@ -88,7 +90,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
 
 
 def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
-    """Why there is nothing to cluster, with a value that shows it."""
+    """Why there is nothing to cluster, with an example value."""
     text = next((column for column in columns if column.kind == "text"), None)
     if not sheet.rows:
         return "the table has no rows"
@@ -98,7 +100,7 @@ def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
 
 
 def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
-    """The column of times: dates, else numbers under the name of a time, else times since 1970 under a usual name."""
+    """The time column: dates, else numbers with the name of a time, else times since 1970 with a usual name."""
     numeric = [column for column in free if column.kind == "number"]
     for columns in (
         (column for column in free if column.kind == "time"),
@@ -112,7 +114,7 @@ def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
 
 
 def _about_time(sheet: Sheet, axis: Column) -> list[str]:
-    """What to say about the time: in which unit it counts since 1970, or which way its dates are read."""
+    """Notes about the time: which column it is, and in which unit it counts since 1970."""
     if axis.kind != "number":
         return told([axis])
     unit = EPOCHS.get(epoch_unit(sheet.extremes(axis)))
@@ -122,7 +124,7 @@ def _about_time(sheet: Sheet, axis: Column) -> list[str]:
 
 
 def _second_time(sheet: Sheet, column: Column) -> str:
-    """Whether a column of numbers holds times: "time", or "" where it does not."""
+    """ "time" if a column of numbers holds times, otherwise ""."""
     if column.kind != "number":
         return ""
     if is_time_name(column.name):
@@ -139,22 +141,22 @@ def sift(
     chosen: bool,
     node: NDArray[np.int64] | None = None,
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Leave out the columns of `x` (rows, p) whose names or values are no readings, unless a person chose them.
+    """Leave out the columns of `x` (rows, p) that are not readings by name or values, unless the user chose them.
 
     Parameters
     ----------
     shown
-        What to call the file.
+        Name of the file in messages.
     features
         Name of each column.
     x
         The values.
     notes
-        Sentences so far; those about what is left out are added.
+        Sentences so far; those about columns left out are added.
     chosen
-        Whether a person named the columns.
+        Whether the user named the columns.
     node
-        The node of each row, where there are several.
+        The node of each row, if there are several.
     """
     if chosen or not len(x):
         return tuple(features), x
@@ -167,12 +169,12 @@ def sift(
 
 
 def nothing_left(shown: str, notes: Sequence[str]) -> TableError:
-    """The error where no column is taken for readings."""
+    """The error when no column is left as a feature."""
     return TableError(shown, f"no column is left to cluster: {'; '.join(notes)}")
 
 
 def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
-    """Fetch columns of numbers as one array; a reading nobody can measure is an error that names its place."""
+    """Fetch columns of numbers as one array; a value too large for a reading is an error that names its place."""
     x = np.column_stack([values.astype(np.float64) for values in sheet.fetch(columns)])
     with np.errstate(invalid="ignore"):
         large = np.abs(x) > LARGEST
@@ -207,12 +209,12 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
 
 
 def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:
-    """Make an error about one value of a sheet."""
+    """An error about one value of a sheet."""
     return TableError(sheet.shown, what, sheet.row(record), column.position + 1, column.name)
 
 
 def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "", judge: bool = True) -> Table:
-    """Read one stream off a sheet, in the order of time; `judge` says whether values may leave a column out."""
+    """Read one stream from a sheet, in time order; `judge`: columns may be left out because of their values."""
     picked = pick(sheet, columns, time, label)
     notes = picked.notes
     names = tuple(column.name for column in picked.features)
@@ -223,7 +225,7 @@ def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str 
     truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
     if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
         order = np.argsort(axis, kind="stable")
-        notes.append(f"{back} rows were not in order of time and have been sorted")
+        notes.append(f"{back} rows were not in time order and have been sorted")
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
     time_name = picked.time.name if picked.time else ""
     return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)

@@ -1,4 +1,4 @@
-"""One stream out of any file a person may have."""
+"""Read one stream from a file."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label:
     Parameters
     ----------
     source
-        Path of the file. What it is, its content tells, not its name.
+        Path of the file. Its format is found from its content, not from its name.
     columns
-        Names of the features; empty: all columns of numbers that look like readings. Left out with a note are time
-        and label, names such as ``anomaly`` or ``id``, constants, columns of two values, and counters.
+        Names of the features; empty: all columns of numbers that look like readings. Not used (with a note): time and
+        label, names such as ``anomaly`` or ``id``, constants, columns of two values, and counters.
     time
-        Name of the time column; empty: the first that holds dates, or numbers under a name such as ``time``, or times
-        since 1970 under a name that has to do with time.
+        Name of the time column; empty: the first that has dates, or numbers with a name such as ``time``, or times
+        since 1970 with a name that may mean a time.
     label
-        Name of the column with the true mode; empty: one called ``label``, if there is.
+        Name of the column with the true class; empty: a column called ``label``, if there is one.
 
     Raises
     ------
     TableError
-        In one line, with file, row and column.
+        One line that names file, row and column.
 
     Examples
     --------
@@ -63,10 +63,10 @@ def open_sheet(path: Path, shown: str, what: str) -> sheet.Sheet:
 
 @contextmanager
 def located(source: str | Path) -> Iterator[tuple[Path, str]]:
-    """Give the file and what to call it; standard input is spooled, since its kind and its types take two looks."""
+    """Yield the file and its name in messages; standard input is copied to a file, since it is read twice."""
     if str(source) == "-":
         if sys.stdin is None:
-            raise TableError("standard input", "it is closed")
+            raise TableError("standard input", "it is closed; give a file, or pipe one into the command")
         with _spooled(sys.stdin.buffer) as spool:
             yield spool, "standard input"
         return
@@ -77,9 +77,9 @@ def located(source: str | Path) -> Iterator[tuple[Path, str]]:
         return
     try:
         if path.is_dir():
-            raise TableError(str(source), "a folder, where one file is wanted (see: icvi fleet)")
+            raise TableError(str(source), "is a folder, expected a file (icvi fleet takes folders)")
         if not path.is_file():
-            raise TableError(str(source), "no file that can be read" if path.exists() else "there is no such file")
+            raise TableError(str(source), "is not a regular file" if path.exists() else "there is no such file")
         path.open("rb").close()
     except (OSError, ValueError) as error:
         if isinstance(error, TableError):
@@ -90,7 +90,7 @@ def located(source: str | Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_pipe(path: Path) -> bool:
-    """Whether this is the end of a pipe, as in ``icvi run <(zcat file.gz)``."""
+    """Whether this is a pipe, as in ``icvi run <(zcat file.gz)``."""
     try:
         return path.is_fifo()
     except OSError:  # a name that is too long
@@ -99,7 +99,7 @@ def _is_pipe(path: Path) -> bool:
 
 @contextmanager
 def _spooled(pipe: BinaryIO) -> Iterator[Path]:
-    """All that comes out of a pipe, in a file for as long as the block runs."""
+    """A temporary file with everything that comes out of a pipe; removed at the end of the `with`."""
     with TemporaryDirectory(prefix="icvi-") as folder:
         spool = Path(folder) / "pipe"
         with spool.open("wb") as file:
@@ -108,7 +108,7 @@ def _spooled(pipe: BinaryIO) -> Iterator[Path]:
 
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> Table:
-    """Read one stream off saved arrays."""
+    """Read one stream from saved arrays."""
     found = arrays.load_arrays(path, shown, what)
     x = arrays.samples(found, shown, ndim=2)
     names, times, truth = (

@@ -1,4 +1,4 @@
-"""What a column is by its name and its values: a reading, or something a person would not cluster."""
+"""Decide from the name and the values of a column whether it is a reading or something not to cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = frozenset(
 )
 IDENTIFIERS = frozenset("id ids uid uuid guid index idx row rows rownumber seq sequence serial unnamed counter".split())
 LAST = {"label": "label", "labels": "label", "id": "identifier", "ids": "identifier", "uuid": "identifier"}
-"""Words at the end of a name that settle what it is: `class_label`, `row_id`."""
+"""Words at the end of a name that decide what it is: `class_label`, `row_id`."""
 FILLERS = frozenset("is has true gt".split())
 TIME_NAMES = frozenset("time timestamp datetime date epoch unixtime unix_time".split())
 TIME_WORDS = TIME_NAMES | frozenset(
@@ -25,22 +25,22 @@ TIME_WORDS = TIME_NAMES | frozenset(
 )
 UNITS = frozenset("s sec secs second seconds ms us µs μs ns millis utc".split())
 LEAST_ROWS = 20
-"""Fewer rows say nothing about whether a column is constant, has two values, or counts."""
-COUNTING = 0.99  # share of rows in which a counter goes up: it may start again now and then
-EVEN = 1e-3  # steps of a clock differ by no more than this part of one: no sensor rises so evenly
+"""With fewer rows one cannot say whether a column is constant, has two values, or is a counter."""
+COUNTING = 0.99  # share of rows in which a counter must increase: it may start again sometimes
+EVEN = 1e-3  # largest relative difference between the steps of a clock: no sensor increases so evenly
 REASONS = {
-    "label": "labels by their names; --columns takes them all the same, --label takes one as the truth",
-    "identifier": "identifiers by their names; --columns takes them all the same",
-    "constant": "the same value throughout; --columns takes them all the same",
-    "two values": "only two values; --columns takes them all the same",
-    "counter": "counters; --columns takes them all the same",
+    "label": "labels by their names; --columns uses them anyway, --label takes one as the truth",
+    "identifier": "identifiers by their names; --columns uses them anyway",
+    "constant": "the same value in all rows; --columns uses them anyway",
+    "two values": "only two values; --columns uses them anyway",
+    "counter": "counters; --columns uses them anyway",
     "time": "further times; --time chooses another one",
     "no reading": "no reading in any row",
 }
 
 
 def by_name(name: str) -> str:
-    """Say what a name gives away: "label", "identifier", or "" for what may be a reading.
+    """What a column is by its name: "label", "identifier", or "" for what may be a reading.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def by_name(name: str) -> str:
 
 
 def is_time_name(name: str) -> bool:
-    """Whether a name says that numbers under it are times, whatever they look like.
+    """Whether a name says that the numbers of a column are times, whatever they look like.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def is_time_name(name: str) -> bool:
 
 
 def may_be_time(name: str, values: NDArray[np.float64]) -> bool:
-    """Whether numbers under a name that has to do with time are times since 1970, or never fall.
+    """Whether the numbers of a column whose name may mean a time are times since 1970, or never decrease.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def may_be_time(name: str, values: NDArray[np.float64]) -> bool:
 
 
 def has_time_word(name: str) -> bool:
-    """Whether a word of a name has to do with time; that alone says little: `t` is a temperature as well."""
+    """Whether a word of a name may mean a time; that alone is not enough: `t` may be a temperature."""
     return not TIME_WORDS.isdisjoint(_words(name))
 
 
@@ -87,7 +87,7 @@ def _never_falls(values: NDArray[np.float64]) -> bool:
 
 
 def epoch_unit(values: NDArray[np.float64]) -> float:
-    """How many units of an epoch time make a second, from 1980 to 2100: 1, 1e3, 1e6 or 1e9; 0 for other numbers.
+    """Units per second of times since 1970 that lie from 1980 to 2100: 1, 1e3, 1e6 or 1e9; 0 for other numbers.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def epoch_unit(values: NDArray[np.float64]) -> float:
 
 
 def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> list[str]:
-    """Say of each column of `x` (rows, p) what its values give away: "" for readings.
+    """What each column of `x` (rows, p) is by its values: "" for readings.
 
     Parameters
     ----------
     x
         Rows in the order of the file.
     node
-        The node of each row, where there are several: a counter counts for itself in each, a constant is one in each.
+        The node of each row, if there are several: counters and constants are looked for in each node.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> 
 
 
 def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
-    """What the values of one column give away, the rows of each node together."""
+    """What one column is by its values; the rows of each node are together."""
     known = values[np.isfinite(values)]
     if not known.size:
         return "no reading"
@@ -144,12 +144,12 @@ def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
 
 
 def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
-    """One line for each rule that left columns out, given as pairs of a name and a reason.
+    """One sentence for each rule that left columns out, given pairs of a name and a reason.
 
     Examples
     --------
     >>> sentences([("fan", "two values"), ("lamp", "two values")])
-    ["left out: 'fan', 'lamp' (only two values; --columns takes them all the same)"]
+    ["left out: 'fan', 'lamp' (only two values; --columns uses them anyway)"]
     """
     lines = []
     for why, text in REASONS.items():
@@ -160,5 +160,5 @@ def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name in small letters, also of namesLikeThis."""
+    """The words of a name in lower case, also of namesLikeThis."""
     return re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())

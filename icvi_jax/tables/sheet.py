@@ -1,4 +1,4 @@
-"""Columns of a file, each told apart as numbers, times or text, with the place of the first bad value."""
+"""Columns of a file, each found to be numbers, times or text, with the place of the first bad value."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ NUMERIC = (
     "UHUGEINT",
 )
 MOST_CELLS = 1 << 31
-TOGETHER = 100  # columns asked about in one query: more take longer than they save
+TOGETHER = 100  # columns per query: more are slower
 
 
 class Sheet(NamedTuple):
-    """A file loaded as a table ``raw``, with its columns told apart.
+    """A file loaded as a table ``raw``, with the kinds of its columns.
 
     Attributes
     ----------
     connection
-        The database that holds it.
+        The database that has the table.
     shown
-        What to call the file in messages.
+        Name of the file in messages.
     columns
         All columns in file order.
     row
-        Gives the row in the file of a record.
+        Function from the number of a record to its row in the file.
     rows
         How many records there are.
     """
@@ -61,7 +61,7 @@ class Sheet(NamedTuple):
     rows: int
 
     def find(self, name: str) -> Column:
-        """Find a column by its name, or complain with the names there are."""
+        """Find a column by its name; the error lists the names that exist."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -83,7 +83,7 @@ class Sheet(NamedTuple):
         return np.array([end for end in ends[0] if end is not None], np.float64)
 
     def complain(self, column: Column, record: int) -> TableError:
-        """Say that a value is not a number or time."""
+        """The error for a value that is not a number or time."""
         found = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchall()
         wanted = "a time" if "timestamp" in column.sql.lower() or "strptime" in column.sql else "a number"
         hint = " (a row of units? remove it)" if record == 0 and self.rows > 1 else ""
@@ -114,20 +114,23 @@ def open_parquet(path: Path, shown: str) -> Sheet:
             (rows,) = counts(connection, "SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)])
             described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(safe)]).fetchall()
             if rows * len(described) > MOST_CELLS:
-                raise TableError(shown, f"refused: {rows:,} rows of {len(described)} columns do not fit into memory")
+                raise TableError(
+                    shown,
+                    f"{rows:,} rows of {len(described)} columns do not fit into memory; take fewer rows or columns",
+                )
             check_columns(shown, len(described))
             names = ", ".join(f"c{n}" for n in range(len(described)))
             connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM read_parquet(?) AS t({names})", [str(safe)])
         except duckdb.Error:
             raise TableError(
-                shown, "a Parquet file that is damaged or not read here: write it again, or as CSV"
+                shown, "this Parquet file is damaged or of an unknown kind: write it again, or as CSV"
             ) from None
     columns = [_typed_column(connection, row[0], n, str(row[1])) for n, row in enumerate(described)]
     return Sheet(connection, shown, tuple(columns), lambda record: record + 1, rows)
 
 
 def _typed_column(connection: DuckDBPyConnection, name: str, position: int, declared: str) -> Column:
-    """Tell the kind of a column that comes with a type."""
+    """Find the kind of a column that has a declared type."""
     cell = f"c{position}"
     if declared.startswith(TEMPORAL):
         return Column(name, position, "time", f"CAST({cell} AS TIMESTAMP)")
@@ -141,7 +144,7 @@ def _typed_column(connection: DuckDBPyConnection, name: str, position: int, decl
 def _text_columns(
     connection: DuckDBPyConnection, names: Sequence[str], delimiter: str, first: int = 0
 ) -> tuple[Column, ...]:
-    """Tell the kinds of text columns, from position `first` on, from all their values."""
+    """Find the kinds of text columns, from position `first` on, from all their values."""
     columns: list[Column] = []
     for start in range(0, len(names), TOGETHER):
         part = [(first + n, names[n]) for n in range(start, min(start + TOGETHER, len(names)))]
@@ -149,7 +152,7 @@ def _text_columns(
         asked = ", ".join(f"count(c{n}), count({v}), count(*) FILTER (isinf({v}))" for n, v in plain.items())
         found = counts(connection, f"SELECT {asked} FROM raw")
         for (n, name), filled, cast, infinite in zip(part, found[0::3], found[1::3], found[2::3]):
-            # Most columns are nothing but numbers, told at a third of the cost.
+            # Most columns have only plain numbers; this query finds them at a third of the cost.
             simple = filled == cast > 0 and not infinite
             columns.append(Column(name, n, "number", plain[n]) if simple else column_of(connection, name, n, delimiter))
     return tuple(columns)

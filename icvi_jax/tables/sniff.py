@@ -1,4 +1,4 @@
-"""What kind of file this is, told by its bytes and not by its name."""
+"""Find the kind of a file from its bytes, not from its name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from icvi_jax.tables.table import TableError
 
 HEAD = 1 << 16
-BOMB_RATIO, BOMB_BYTES = 200, 1 << 28  # text and readings shrink 3 to 30 times; only made-up files shrink 200 times
+BOMB_RATIO, BOMB_BYTES = 200, 1 << 28  # real files get 3 to 30 times smaller; 200 times only files made to do harm
 DELIMITERS = ",;\t| "
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "inf", "-inf", "+inf", "infinity")
 
 
 class Layout(NamedTuple):
-    """How a text file is laid out.
+    """The layout of a text file.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 
 def kind(path: Path, shown: str) -> str:
-    """Tell "parquet", "npy", "npz", "gzip" or "text", and refuse everything else."""
+    """The kind of a file: "parquet", "npy", "npz", "gzip" or "text"; everything else is an error."""
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head.strip():
@@ -54,17 +54,17 @@ def kind(path: Path, shown: str) -> str:
         _refuse_gzip_bomb(path, shown)
         return "gzip"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise TableError(shown, "the text is UTF-16: save it as UTF-8", 1, 1)
+        raise TableError(shown, "the text is in UTF-16: save it as UTF-8", 1, 1)
     if b"\0" in head:
         row = head[: head.index(b"\0")].count(b"\n") + 1
-        raise TableError(shown, "a binary file: neither text, Parquet, NPY nor NPZ", row, 1)
+        raise TableError(shown, "a binary file, but not Parquet, NPY or NPZ: save it as one of these or CSV", row, 1)
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
     if start in (b"{", b"["):
-        raise TableError(shown, "JSON, not a table: save it as CSV; one object a line is what icvi watch reads", 1, 1)
+        raise TableError(shown, "JSON, not a table: save it as CSV (icvi watch reads one JSON object per line)", 1, 1)
     if start == b"<":
         raise TableError(shown, "HTML or XML, not a table: save it as CSV", 1, 1)
     if b"\r" in head and b"\n" not in head:
-        raise TableError(shown, "lines that end with a carriage return alone: save it with usual line ends", 1, 1)
+        raise TableError(shown, "lines end with a carriage return only: save the file with usual line ends", 1, 1)
     return "text"
 
 
@@ -79,14 +79,14 @@ def _zip_kind(path: Path, shown: str) -> str:
         raise TableError(shown, "an Excel workbook: save the sheet as CSV")
     unpacked = sum(member.file_size for member in members)
     if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * path.stat().st_size:
-        raise TableError(shown, f"refused: {path.stat().st_size:,} bytes unpack to {unpacked:,}")
+        raise TableError(shown, f"refused: {path.stat().st_size:,} bytes unpack to {unpacked:,}; unpack it first")
     if not members or not all(member.filename.endswith(".npy") for member in members):
-        raise TableError(shown, "a ZIP archive that is no NPZ: unpack it first")
+        raise TableError(shown, "a ZIP archive that is not an NPZ file: unpack it first")
     return "npz"
 
 
 def _refuse_gzip_bomb(path: Path, shown: str) -> None:
-    """Unpack without keeping anything, and stop as soon as it is too much."""
+    """Unpack without keeping the data, and stop as soon as it is too much."""
     unpacker, unpacked, packed = zlib.decompressobj(31), 0, path.stat().st_size
     try:
         with path.open("rb") as file:
@@ -95,7 +95,9 @@ def _refuse_gzip_bomb(path: Path, shown: str) -> None:
                     unpacked += len(unpacker.decompress(piece, 1 << 22))
                     piece = unpacker.unconsumed_tail
                     if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
-                        raise TableError(shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}")
+                        raise TableError(
+                            shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}; unpack it first"
+                        )
     except zlib.error:
         raise TableError(shown, "a damaged gzip file: pack it again") from None
     if not unpacker.eof:
@@ -126,7 +128,7 @@ def layout(lines: list[str], shown: str) -> Layout:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Take the delimiter that splits most lines alike; a comma where none does."""
+    """The delimiter that splits most lines into equally many fields; a comma if there is none."""
 
     def score(delimiter: str) -> tuple[int, int]:
         counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter)]
@@ -140,7 +142,7 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _plain(field: str) -> bool:
-    """Whether a field of the first row is a value and so no name."""
+    """Whether a field of the first row is a value and not a name."""
     field = field.strip()
     if field.lower() in MISSING:
         return True

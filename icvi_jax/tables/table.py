@@ -1,4 +1,4 @@
-"""What a reader hands on: samples with their names and times, and the one kind of error a person sees."""
+"""What readers of files return: samples with their names and times; and the one kind of error they raise."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Times: TypeAlias = NDArray[np.datetime64 | np.float64]
 """A date and time for each sample, or a number in the file's own unit."""
 
 LARGEST = 1e15
-"""Beyond this a square no longer fits comfortably into float32, and no sensor measures it."""
+"""The square of a larger number is near the limit of float32, and no sensor measures such a number."""
 
 
 MOST_NAMES, MOST_COLUMNS = 12, 2000
-"""Of names in a sentence; of columns in a text or Parquet file: telling the kinds of 10,000 takes minutes."""
+"""Most names in a sentence; most columns of a text or Parquet file (finding the kinds of 10,000 takes minutes)."""
 
 
 class TableError(ValueError):
-    """A file that cannot be read, in one line that names file, row and column.
+    """A file cannot be read; the message is one line that names file, row and column.
 
-    Rows count as an editor or a spreadsheet does: the first line of the file is row 1.
+    Rows are counted as in an editor or a spreadsheet: the first line of the file is row 1.
 
     Examples
     --------
@@ -40,26 +40,26 @@ class TableError(ValueError):
 
 
 class Table(NamedTuple):
-    """One stream out of a file.
+    """One stream from a file.
 
     Attributes
     ----------
     name
-        What the stream is called: the file's name without its folder.
+        Name of the stream: that of the file, without its folder.
     features
-        Name of each column of ``x``, units included, as the file has them.
+        Name of each column of ``x`` as in the file, with units.
     x
         Samples, ``(n, p)`` float64; NaN where nothing was measured.
     times
         ``(n,)``, or None: samples are counted.
     time_name
-        Name of the time column; empty where there is none.
+        Name of the time column; empty if there is none.
     truth
-        What the label column says of each sample, ``(n,)`` integers numbered as they appear, or None.
+        The label of each sample, ``(n,)`` integers in order of first appearance, or None.
     notes
         What the reader did that a person may want to know, a sentence each.
     marks
-        Whether the truth is 0 or 1 and so marks stretches: what is 1 is one event, not a change there and one back.
+        Whether the truth is 0 or 1 and marks events: a stretch of 1 is one event, not two changes.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Fleet(NamedTuple):
     Attributes
     ----------
     name
-        What the fleet is called.
+        Name of the fleet.
     nodes
         Name of each stream.
     features
@@ -103,7 +103,7 @@ class Fleet(NamedTuple):
 
 
 def seconds_of(times: Times) -> NDArray[np.float64]:
-    """Times as numbers: seconds since 1970, or what the file counts in.
+    """Times as numbers: seconds since 1970, or the unit of the file.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def seconds_of(times: Times) -> NDArray[np.float64]:
 
 
 def some_names(names: Sequence[str]) -> str:
-    """Names for a sentence: the first dozen, and how many more there are.
+    """Names for a sentence: the first twelve, and how many more there are.
 
     Examples
     --------
@@ -127,17 +127,17 @@ def some_names(names: Sequence[str]) -> str:
 
 
 def check_columns(file: str, count: int) -> None:
-    """Refuse a table that is too wide to be one of readings."""
+    """Refuse a table with too many columns."""
     if count > MOST_COLUMNS:
         raise TableError(
             file,
-            f"{count:,} columns are more than the {MOST_COLUMNS:,} this reads: cut the file into narrower ones, or "
-            "write many nodes as a long table (time, node, value)",
+            f"{count:,} columns, at most {MOST_COLUMNS:,} can be read: split the file, or write many nodes as a long "
+            "table (time, node, value)",
         )
 
 
 def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) -> NDArray[np.float64]:
-    """Refuse samples nothing can be said about: none, all missing, or absurdly large; infinite ones become missing."""
+    """Refuse samples that cannot be used: none, all missing, or too large; infinite values become missing."""
     x = np.asarray(x, np.float64)
     if x.shape[-1] == 0:
         raise TableError(file, "no column of numbers")
@@ -163,7 +163,7 @@ def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) 
 
 
 def marks_stretches(labels: NDArray[np.generic]) -> bool:
-    """Whether labels are nothing but 0 and 1, or false and true.
+    """Whether all labels are 0 and 1, or false and true.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def marks_stretches(labels: NDArray[np.generic]) -> bool:
 
 
 def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Number labels of any kind in the order in which they first appear; 0 and 1 stay what they are.
+    """Number labels of any kind in order of first appearance; 0 and 1 stay as they are.
 
     Examples
     --------

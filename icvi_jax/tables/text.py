@@ -1,4 +1,4 @@
-"""CSV, TSV and other delimited text, through DuckDB: every bad line and value is named."""
+"""CSV, TSV and other delimited text, read with DuckDB; errors name the line and the value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAMPLE_LINES, LONGEST_LINE = 200, 1_000_000
 
 
 def connect() -> DuckDBPyConnection:
-    """A DuckDB of our own that fetches nothing from anywhere and reads times without a zone as they stand."""
+    """A separate DuckDB that loads nothing from the network; times without a zone are taken as UTC."""
     import duckdb
 
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
@@ -31,15 +31,15 @@ def connect() -> DuckDBPyConnection:
 
 
 def counts(connection: DuckDBPyConnection, query: str, values: Sequence[object] = ()) -> tuple[int, ...]:
-    """The one row of whole numbers that a query gives."""
+    """The one row of integers that a query returns."""
     return tuple(int(number) for row in connection.execute(query, list(values)).fetchall() for number in row)
 
 
 def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bool = False) -> Layout:
-    """Read the file into the table ``raw``, all columns as text, and tell its layout.
+    """Load the file into the table ``raw``, all columns as text, and return its layout.
 
-    Text first, types afterwards: DuckDB guesses types from a sample of the rows, and a guess must not decide whether a
-    bad value is an error or turns its column to text.
+    Types come later, from all rows: DuckDB guesses them from some rows, and a guess must not decide whether a bad value
+    is an error or makes its column text.
     """
     import duckdb
 
@@ -70,7 +70,7 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
 
 
 def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
-    """Tell on which line of the file a record (from 0) starts; blank lines and quoted line ends shift it."""
+    """The line of the file on which a record (from 0) starts; blank lines and quoted line ends count."""
     with _open(path, packed) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
         for _ in range(found.skip):
@@ -83,14 +83,14 @@ def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
                         return found.skip + before + 1
                     record -= 1
                 before = reader.line_num
-        except csv.Error:  # a field too long for this reader: it is near enough
+        except csv.Error:  # a field too long for this reader: the line is near enough
             return found.skip + before + 1
     return found.skip + before
 
 
 @contextmanager
 def unglobbed(path: Path, suffix: str) -> Iterator[Path]:
-    """Give a path that DuckDB takes literally: it expands ``*``, ``?`` and ``[`` in names."""
+    """A path that DuckDB takes literally: in other names it expands ``*``, ``?`` and ``[``."""
     if not set("*?[") & set(str(path)):
         yield path
         return
@@ -106,7 +106,7 @@ def _open(path: Path, packed: bool) -> io.BufferedReader | gzip.GzipFile:
 
 
 def _first_lines(file: io.BufferedReader | gzip.GzipFile, shown: str) -> list[str]:
-    """Decode the first lines; a file in another encoding is found out here or by DuckDB."""
+    """Decode the first lines; another encoding is found here or by DuckDB."""
     lines = []
     for number, line in enumerate(iter(lambda: file.readline(1 << 20), b""), 1):
         try:
@@ -121,7 +121,7 @@ def _first_lines(file: io.BufferedReader | gzip.GzipFile, shown: str) -> list[st
 
 
 def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) -> TableError:
-    """Turn DuckDB's page of advice into one line with row and column."""
+    """Turn DuckDB's long message into one line with row and column."""
     line = re.search(r"CSV Error on Line: (\d+)", message)
     row = int(line[1]) if line else None
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
@@ -131,7 +131,7 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
         hint = " (decimal commas? then put semicolons between the fields)" if commas else ""
         return TableError(
             shown,
-            f"{got} fields where the first row has {expected}{hint}",
+            f"{got} fields, but the first row has {expected}{hint}",
             row,
             min(expected, got) + 1,
             found.names[got] if got < expected else "",
@@ -141,7 +141,7 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
     if "line size" in message.lower():
         return TableError(shown, f"a line of more than {LONGEST_LINE:,} bytes: is this a table?", row, 1)
     if "quote" in message:
-        return TableError(shown, "a quote that is not closed", row, 1)
+        return TableError(shown, "a quoted text that does not end: close the quote", row, 1)
     return TableError(shown, "cannot be read as a table of rows and columns: save it again as CSV", row, 1)
 
 

@@ -1,4 +1,4 @@
-"""Column names of the kind ``node_variable``, taken apart."""
+"""Split column names of the form ``node_variable``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from icvi_jax.tables.table import TableError
 
 SEPARATORS = "_.:/ "
 SINGLE = ("value",)
-"""What the variable is called where there is only one."""
+"""Name of the variable if there is only one."""
 
 
 def split_names(
     shown: str, names: Sequence[str], wanted: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
-    """Tell nodes and variables from column names, such that every node has every variable.
+    """Find nodes and variables from column names, so that every node has every variable.
 
-    Without any separator in them, each column is a node of a single variable.
+    If no name has a separator, each column is a node with a single variable.
 
     Returns
     -------
     tuple
-        Nodes, variables, and the position ``(nodes, variables)`` of each one's column.
+        Nodes, variables, and the positions ``(nodes, variables)`` of their columns.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def split_names(
     if any(separator in name for name in names for separator in "_.:/"):
         raise TableError(
             shown,
-            "column names do not make node_variable for every node and variable, and no column is called node "
+            "column names are not node_variable for every node and variable, and no column is called node "
             "(name the node column with --node)",
             1,
             1,

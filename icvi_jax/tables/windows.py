@@ -1,4 +1,4 @@
-"""Means in windows of time: ten-minute means of whatever came in between."""
+"""Means in windows of time or of rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_WINDOWS = 50_000_000
 
 
 def seconds(every: str) -> float | None:
-    """Read a length of time; None for a plain number, which counts rows.
+    """Convert a length of time such as 10min to seconds; None for a plain number, which counts rows.
 
     Examples
     --------
@@ -37,18 +37,20 @@ def seconds(every: str) -> float | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*?)s?\s*", every, re.IGNORECASE)
     unit = found[2].lower() or ("s" if every.strip().lower().endswith("s") else "") if found else ""
     if not found or float(found[1]) <= 0 or (unit and unit not in SECONDS):
-        raise ValueError(f"--every {every!r}: needs a length of time such as 10min, 30s, 1h or 1d, or a number of rows")
+        raise ValueError(
+            f"--every {every!r}: expected a length of time such as 10min, 30s, 1h or 1d, or a number of rows"
+        )
     if not unit:
         if not float(found[1]).is_integer():
             raise ValueError(
-                f"--every {every!r}: a number of rows is whole; for a length of time add its unit, such as 10min"
+                f"--every {every!r}: expected an integer number of rows; for a time add its unit, such as 10min"
             )
         return None
     return float(found[1]) * SECONDS[unit]
 
 
 def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
-    """Number the window of each sample, and give the start of every window from the first to the last.
+    """The number of the window of each sample, and the start of every window from the first to the last.
 
     Windows of dates start at multiples of their length since 1970, so that ten-minute means start on the hour.
     """
@@ -57,7 +59,7 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
     first, last = int(window.min()), int(window.max())
     if last - first >= MOST_WINDOWS:
         raise ValueError(
-            f"windows of {length:g} s from first to last time would be {last - first + 1:,}: take longer ones"
+            f"{last - first + 1:,} windows of {length:g} s from the first to the last time: take longer windows"
         )
     start = np.arange(first, last + 1) * length
     if times.dtype.kind == "M":
@@ -103,7 +105,7 @@ def resample(table: Table, every: str) -> Table:
     truth = None
     if table.truth is not None:
         last = np.full(count, -1)
-        last[slot] = np.arange(len(slot))  # the last one of a window stays
+        last[slot] = np.arange(len(slot))  # the last sample of a window stays
         truth = np.where(last >= 0, table.truth[last], -1)
     note = (
         f"means in windows of {every}{' rows' if length is None else ''}: {len(table.x):,} rows make {count:,} samples"

@@ -1,4 +1,4 @@
-"""Tables written for people: whole or not at all, and text that a spreadsheet takes as text."""
+"""Write tables: completely or not at all, and so that a spreadsheet takes text as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`, and rename it when the block ends well; leave nothing when it does not."""
+    """Yield a temporary name beside `path`; rename it if the `with` ends without an error, otherwise remove it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
@@ -28,7 +28,7 @@ def whole(path: Path) -> Iterator[Path]:
         raise ValueError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         yield draft
-        # Temporary files are private; what a person asked for has the rights their other files have.
+        # Temporary files are private; the result has the usual rights of the user's files.
         umask = os.umask(0)
         os.umask(umask)
         draft.chmod(0o666 & ~umask)
@@ -51,10 +51,10 @@ def as_text(cell: str) -> str:
 
 
 def check_extension(path: Path) -> str:
-    """The extension in small letters, or an error where it is none that can be written."""
+    """The extension in lower case; an error if it cannot be written."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".parquet"):
-        raise ValueError(f"{path.name}: readings are written as .csv, .tsv or .parquet")
+        raise ValueError(f"{path.name}: expected a name that ends in .csv, .tsv or .parquet")
     return suffix
 
 
@@ -68,10 +68,10 @@ def write_table(
     path
         Ends in ``.csv``, ``.tsv`` or ``.parquet``.
     columns
-        Arrays of equal length; NaN and not-a-time are written as nothing.
+        Arrays of equal length; NaN and NaT are written as empty cells.
     texts
-        For columns of whole numbers that stand for text: the text of each number. Two million rows then cost two
-        million small integers and not as many Python strings.
+        For columns of integers that stand for text: the text of each number. Two million rows are then two million
+        small integers, not Python strings.
     """
     import duckdb
 
@@ -92,7 +92,7 @@ def write_table(
         picked.append(f'{value} AS "{show(name).replace(chr(34), chr(34) * 2)}"')
     query = f"SELECT {', '.join(picked)} FROM numbers {' '.join(joined)}"
     if joined:
-        numbers["row"] = np.arange(len(numbers["c0"]))  # a join keeps no order
+        numbers["row"] = np.arange(len(numbers["c0"]))  # a join does not keep the order
         query += " ORDER BY row"
     form = (
         "FORMAT parquet" if parquet else f"FORMAT csv, HEADER true, DELIMITER '{chr(9) if suffix == '.tsv' else ','}'"

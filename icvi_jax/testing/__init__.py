@@ -1,4 +1,4 @@
-"""A conformance kit: check an index, a clusterer or a monitor of your own against the laws that ours obey.
+"""Conformance tests: check your own index, clusterer or monitor against the laws that all built-in ones obey.
 
 >>> import icvi_jax as icvi
 >>> from icvi_jax.testing import check_index

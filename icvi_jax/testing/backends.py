@@ -1,4 +1,4 @@
-"""The array libraries on which a part is checked."""
+"""The array libraries with which a part is checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Backend(NamedTuple):
     xp : the array namespace.
     dtype : the float type of all arrays.
     tolerance : relative difference from float64 that rounding may make over an example.
-    frozen : arrays are read-only: a part that writes to its input fails.
+    frozen : arrays are read-only, so that a part that writes to its input fails.
     """
 
     name: str
@@ -60,7 +60,7 @@ BACKENDS = ("numpy", "readonly", "strict", "torch", "jax32", "jax64")
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name; ImportError where its library is not installed."""
+    """The backend with this name; ImportError if its library is not installed."""
     if name in ("numpy", "readonly"):
         return Backend(name, np, np.float64, 1e-9, frozen=name == "readonly")
     if name == "strict":
@@ -78,7 +78,7 @@ def backend(name: str) -> Backend:
 def steps(
     part: Steps, state: State, inputs: tuple[Array, ...], b: Backend, rest: tuple[object, ...] = ()
 ) -> tuple[State, State]:
-    """Step a part along the first axis of all `inputs`; the final state and the outputs, stacked as NumPy arrays."""
+    """Step a part along the first axis of all `inputs`; returns the final state, and the outputs as NumPy arrays."""
     inputs = tuple(np.asarray(a) for a in inputs)
     with b.precision():
         if b.name.startswith("jax"):

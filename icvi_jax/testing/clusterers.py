@@ -12,7 +12,7 @@ from icvi_jax.types import Event, Shown, State
 
 
 def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
-    """Three well separated blobs, visited one after the other: (n, features)."""
+    """Samples of three well separated clusters, one after the other: (n, features)."""
     rng = np.random.default_rng(seed)
     homes = np.array([[0.0] * features, [30.0] * features, [-30.0] + [30.0] * (features - 1)])
     return homes[np.arange(n) * 3 // n] + rng.normal(size=(n, features))
@@ -38,15 +38,16 @@ def _leaves(tree: object) -> list[np.ndarray]:
 
 
 def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
-    """Memberships are shares of active slots, labels name them, and each step starts where the last one ended."""
+    """Memberships are shares of active slots, labels are active slots, and each step starts where the last one
+    ended."""
     state, events = follow(clusterer, samples(1), b)
     k = clusterer.slots
     u, active, label = events.u, events.after.active, _shown(events).label
     assert u.shape[1:] == active.shape[1:] == (k,), f"u has the shape {u.shape[1:]}, the clusterer {k} slots"
     assert (u >= 0).all() and np.abs(u.sum(1) - 1).max() < 1e-4, f"memberships sum to {u.sum(1)}"
-    assert not u[~active].any(), "a member of an inactive slot"
+    assert not u[~active].any(), "an inactive slot has a membership"
     assert (label >= 0).all() and (label < k).all(), f"labels {np.unique(label)} with {k} slots"
-    assert active[np.arange(len(label)), label].all(), "a label names an inactive slot"
+    assert active[np.arange(len(label)), label].all(), "a label is an inactive slot"
     for a, c in zip(_leaves(events.before), _leaves(events.after)):
         np.testing.assert_array_equal(a[1:], c[:-1], err_msg="a sample does not start where the one before it ended")
     for mine, theirs in zip((state.centers, state.active), (events.after.centers, events.after.active)):
@@ -54,7 +55,7 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
 
 
 def carry_is_stable(clusterer: Clusterer, b: Backend) -> None:
-    """2: a step gives back a state of the same structure, shapes and types."""
+    """2: a step returns a state of the same structure, shapes and types."""
     with b.precision():
         xp, dtype, _ = layout(b.xp, b.dtype, ())
         start = clusterer.init(2, (), xp, dtype)
@@ -63,7 +64,7 @@ def carry_is_stable(clusterer: Clusterer, b: Backend) -> None:
 
 
 def fleet_equals_loop(clusterer: Clusterer, b: Backend) -> None:
-    """3: a fleet of streams gives what each gives alone."""
+    """3: a fleet gives the same as each stream alone."""
     X = np.stack([samples(seed) for seed in range(3)], -1)
     X[7, 0, 1] = np.nan
     together = follow(clusterer, X, b)[1]
@@ -74,7 +75,7 @@ def fleet_equals_loop(clusterer: Clusterer, b: Backend) -> None:
 
 
 def missing_changes_nothing(clusterer: Clusterer, b: Backend) -> None:
-    """10: a missing sample leaves every bit of the state as it was, at any time."""
+    """10: a missing sample never changes a bit of the state."""
     X = samples(3, 30)
     holes = np.insert(X, [0, 1, 4, 20], np.nan, axis=0)
     for a, c in zip(_leaves(follow(clusterer, X, b)[0]), _leaves(follow(clusterer, holes, b)[0])):
@@ -85,7 +86,7 @@ def missing_changes_nothing(clusterer: Clusterer, b: Backend) -> None:
 
 
 def constants_are_harmless(clusterer: Clusterer, b: Backend) -> None:
-    """10: a constant stream, and one with a constant feature, give nothing but finite numbers."""
+    """10: a constant stream, and one with a constant feature, give only finite numbers."""
     for X in (np.ones((40, 2)), np.stack([np.ones(40), samples(4, 40)[:, 0]], 1)):
         for leaf in _leaves(follow(clusterer, X, b)[0]):
             assert np.isfinite(leaf).all(), "a constant stream made a state that is not finite"

@@ -19,7 +19,7 @@ MEMORIES = (1.0, 0.99, 0.9)
 
 
 def trace(panel: Panel, e: Example, b: Backend) -> tuple[PanelState, dict[str, np.ndarray]]:
-    """The final state and the values (T, *streams) of a panel stepped along an example, on a backend.
+    """The final state and the values (T, *streams) of a panel along an example, with a backend.
 
     The example may be a fleet: streams trail in all its arrays.
     """
@@ -38,7 +38,7 @@ def same(got: Mapping[str, Array], want: Mapping[str, Array], tolerance: float, 
 
 
 def incremental_equals_batch(indices: tuple[Index, ...], b: Backend) -> None:
-    """1: stepping gives what the batch definition gives, for every memory, crisp and soft, births, deaths and gaps."""
+    """1: steps equal the batch definition, for every memory, crisp and soft, with births, deaths and gaps."""
     for i, lam in enumerate(MEMORIES):
         panel = Panel(indices=indices, forgetting=lam)
         e = example(seed=i, soft=i % 2 == 1, deaths=i > 0, noise=True, missing=True)
@@ -49,7 +49,7 @@ def incremental_equals_batch(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def carry_is_stable(indices: tuple[Index, ...], b: Backend) -> None:
-    """2: a step gives back a state of the same structure, shapes and types."""
+    """2: a step returns a state of the same structure, shapes and types."""
     panel, e = Panel(indices=indices, forgetting=0.9), example(samples=3)
     with b.precision():
         start = panel.init(4, 2, xp=b.xp, dtype=b.dtype)
@@ -58,14 +58,14 @@ def carry_is_stable(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def fleet_equals_loop(indices: tuple[Index, ...], b: Backend) -> None:
-    """3: a fleet of streams gives what each gives alone."""
+    """3: a fleet gives the same as each stream alone."""
     panel = Panel(indices=indices, forgetting=0.95)
     examples = [example(seed=s, soft=s == 1, missing=True) for s in range(3)]
     alone = [trace(panel, e, b)[1] for e in examples]
     together = trace(panel, Example(*(np.stack(parts, -1) for parts in zip(*examples))), b)[1]
     want = {name: np.stack([one[name] for one in alone], -1) for name in together}
     if np.finfo(np.asarray(together[indices[0].name]).dtype).bits <= 32:
-        # The determinant of a covariance of few members is rounding in single precision, and processors round apart.
+        # The determinant of a covariance of few members is rounding error in single precision, and processors differ.
         sure = np.stack([_well_conditioned(e) for e in examples], -1)
         for index in indices:
             if Covariance in closure(index.needs):
@@ -75,7 +75,7 @@ def fleet_equals_loop(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def _well_conditioned(e: Example) -> np.ndarray:
-    """Samples (T,) after which every active cluster has members enough for a covariance: 2 (p + 1) since its birth."""
+    """Samples (T,) after which every active cluster has enough members for a covariance: 2 (p + 1) since its birth."""
     members = np.zeros(e.active.shape[1])
     sure = []
     for x, u, active in zip(e.x, e.u, e.active):
@@ -85,7 +85,7 @@ def _well_conditioned(e: Example) -> np.ndarray:
 
 
 def permuting_slots(indices: tuple[Index, ...], b: Backend) -> None:
-    """5: the order of slots does not matter, and permutes the state."""
+    """5: another order of slots gives the same values, and permutes the state."""
     panel, e, order = Panel(indices=indices, forgetting=0.9), example(seed=5, soft=True), np.array([2, 0, 3, 1])
     (state, want), (other, got) = trace(panel, e, b), trace(panel, e.permuted(order), b)
     same(got, want, 10 * b.tolerance, "permuting slots")
@@ -97,12 +97,12 @@ def permuting_slots(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def moving_and_scaling(indices: tuple[Index, ...], b: Backend) -> None:
-    """6: translation leaves values; scaling changes them as the index says."""
+    """6: translation does not change values; scaling changes them as the index says."""
     panel, e = Panel(indices=indices, forgetting=0.95), example(seed=6, soft=True, births=False)
     want = trace(panel, e, b)[1]
     same(trace(panel, e.moved(by=np.array([3e3, -7e3])), b)[1], want, max(1e-6, 3 * b.tolerance), "translation")
     got = trace(panel, e.moved(scale=8.0), b)[1]
-    for index in indices:  # from the tenth sample on: the δI of a covariance of one or two samples does not scale
+    for index in indices:  # from the tenth sample on: the δI in a covariance of one or two samples does not scale
         law = np.array([index.scaled(v, 8.0, 2, 4) for v in want[index.name][10:]])
         same({index.name: got[index.name][10:]}, {index.name: law}, max(1e-3, b.tolerance), "scaling by 8")
 
@@ -114,7 +114,8 @@ def spare_slots(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def degenerate_inputs(indices: tuple[Index, ...], b: Backend) -> None:
-    """10: no active slot, coincident centres, constants, NaN, infinity: never the best value, and well afterwards."""
+    """10: no active slot, equal centres, constants, NaN, infinity: never the best value, and normal values
+    afterwards."""
     panel, good = Panel(indices=indices, forgetting=0.9), example(seed=10, births=False, samples=30)
     clean = trace(panel, good, b)[1]
     holes = Example(*(np.insert(a, 12, a[12], axis=0)[:30] for a in good))
@@ -136,7 +137,7 @@ def degenerate_inputs(indices: tuple[Index, ...], b: Backend) -> None:
 
 
 def shared_equals_separate(indices: tuple[Index, ...], b: Backend) -> None:
-    """12: an index says the same on a shared panel and alone."""
+    """12: an index has the same value on a shared panel and alone."""
     e = example(seed=12, soft=True)
     shared = trace(Panel(indices=indices, forgetting=0.9), e, b)[1]
     for index in indices:

@@ -13,7 +13,7 @@ SPAN = 300
 
 
 def series(seed: int = 0) -> np.ndarray:
-    """A positive index with a bump that passes and a step that stays: (SPAN,)."""
+    """A positive index with a short bump and a lasting step: (SPAN,)."""
     rng = np.random.default_rng(seed)
     level = np.zeros(SPAN)
     level[120:135] = 4.0
@@ -35,7 +35,7 @@ def listen(
 
 
 def carry_is_stable(monitor: Monitor, b: Backend) -> None:
-    """2: a step gives back a state of the same structure, shapes and types."""
+    """2: a step returns a state of the same structure, shapes and types."""
     with b.precision():
         xp, dtype, _ = layout(b.xp, b.dtype, ())
         start, end = monitor.init((), xp, dtype), listen(monitor, series()[:5], b)[0]
@@ -43,7 +43,7 @@ def carry_is_stable(monitor: Monitor, b: Backend) -> None:
 
 
 def fleet_equals_loop(monitor: Monitor, b: Backend) -> None:
-    """3: a fleet gives what each stream gives alone."""
+    """3: a fleet gives the same as each stream alone."""
     values = np.stack([series(s) for s in range(3)], -1)
     _, codes, scores, standing = listen(monitor, values, b)
     for s in range(3):
@@ -54,20 +54,20 @@ def fleet_equals_loop(monitor: Monitor, b: Backend) -> None:
 
 
 def units_do_not_matter(monitor: Monitor, b: Backend) -> None:
-    """6: a positive index in other units raises the same alarms, and so does the inverse of one that is to be large."""
+    """6: a positive index in other units raises the same alarms, and so does its inverse if large is good."""
     codes = listen(monitor, series(), b)[1]
     np.testing.assert_array_equal(listen(monitor, series() * 1e6, b)[1], codes, err_msg="scaling the index by 1e6")
     np.testing.assert_array_equal(listen(monitor, 1 / series(), b, goal="max")[1], codes, err_msg="goal='max'")
 
 
 def codes_are_sound(monitor: Monitor, b: Backend) -> None:
-    """8: codes are 0 to 3, standing begins at a 3 and ends at a 2, and something is said of a change."""
+    """8: codes are 0 to 3, distress begins at a 3 and ends at a 2, and a change raises an alarm."""
     _, codes, scores, standing = listen(monitor, series(), b)
     assert set(np.unique(codes)) <= {0, 1, 2, 3} and np.isfinite(scores).all()
-    assert codes[120:140].any(), "a bump of four log units passed without a word"
+    assert codes[120:140].any(), "a bump of four log units raised no alarm"
     for t in range(1, SPAN):
         if standing[t] and not standing[t - 1]:
-            assert codes[t] == 3, f"sample {t}: distress stands without a 3"
+            assert codes[t] == 3, f"sample {t}: distress began without a 3"
         if standing[t - 1] and not standing[t]:
             assert codes[t] == 2, f"sample {t}: distress ended without a 2"
 
@@ -79,7 +79,7 @@ def bad_values_are_skipped(monitor: Monitor, b: Backend) -> None:
     bad = np.insert(values, spots, [np.nan, np.inf, 0.0, -1.0, -np.inf])
     skipped = spots + np.arange(5)
     _, codes, scores, standing = listen(monitor, bad, b)
-    assert not codes[skipped].any(), "a value that is no number raised an alarm"
+    assert not codes[skipped].any(), "a value that is not a number raised an alarm"
     _, clean_codes, _, clean_standing = listen(monitor, values, b)
     np.testing.assert_array_equal(np.delete(codes, skipped), clean_codes, err_msg="bad values changed later codes")
     np.testing.assert_array_equal(np.delete(standing, skipped), clean_standing)

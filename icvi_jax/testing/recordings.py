@@ -1,4 +1,4 @@
-"""Small recorded clusterings to check parts on: births, deaths, noise and missing samples on request."""
+"""Small recorded clusterings for tests, with births, deaths, noise and missing samples if wanted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Example(NamedTuple):
     active: np.ndarray
 
     def permuted(self, order: np.ndarray) -> Example:
-        """The same with slots in another order."""
+        """The same example with slots in another order."""
         return Example(self.x, self.u[:, order], self.centers[:, order], self.active[:, order])
 
     def moved(self, by: np.ndarray | float = 0.0, scale: float = 1.0) -> Example:
-        """The same with all coordinates multiplied and shifted."""
+        """The same example with all coordinates multiplied and shifted."""
         return Example(self.x * scale + by, self.u, self.centers * scale + by, self.active)
 
     def widened(self, spare: int) -> Example:
-        """The same with `spare` slots more, never used."""
+        """The same example with `spare` more slots, never used."""
         T, k, p = self.centers.shape
         return Example(
             self.x,
@@ -45,14 +45,14 @@ def example(
     noise: bool = False,
     missing: bool = False,
 ) -> Example:
-    """A random recorded clustering whose centres wander and are not means.
+    """A random recorded clustering whose centres move and are not means.
 
     Parameters
     ----------
     seed : of the random generator.
     samples, k, features : sizes.
     soft : memberships that sum to 1 instead of one-hot.
-    births : slots 2, 3, … become active along the way.
+    births : slots 2, 3, … become active later.
     deaths : slot 1 is inactive for a while in the second half.
     noise : some samples belong to no cluster.
     missing : some samples have a NaN or an infinity.

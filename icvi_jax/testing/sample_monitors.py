@@ -16,7 +16,7 @@ SPAN, STEP, COLUMN = 265, 240, 1
 
 
 def samples(seed: int = 0) -> np.ndarray:
-    """Three features with noise, of which one steps up by eight spreads: (SPAN, 3), exact in float32 far from zero."""
+    """Three noisy features, one of which rises by eight spreads: (SPAN, 3), exact in float32 far from zero."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(SPAN, 3))
     x[STEP:, COLUMN] += 8.0
@@ -24,7 +24,7 @@ def samples(seed: int = 0) -> np.ndarray:
 
 
 def pipeline(monitor: SampleMonitor) -> Pipeline:
-    """The monitor alone, or with the indices it listens to beside it."""
+    """A pipeline of the monitor, with the indices it watches, if any."""
     if not monitor.watched:
         return Pipeline(clusterer=None, panel=None, monitors={"watch": monitor})
     known = {entry.name: entry.index for entry in catalogue()}
@@ -44,14 +44,14 @@ def listen(
 
 
 def carry_is_stable(monitor: SampleMonitor, b: Backend) -> None:
-    """2: a step gives back a state of the same structure, shapes and types."""
+    """2: a step returns a state of the same structure, shapes and types."""
     with b.precision():
         start, end = pipeline(monitor).init(3, (), b.xp, b.dtype), listen(monitor, samples()[:5], b)[0]
         assert kinds(start, b) == kinds(end, b), f"the carry became {kinds(end, b)}"
 
 
 def fleet_equals_loop(monitor: SampleMonitor, b: Backend) -> None:
-    """3: a fleet gives what each stream gives alone."""
+    """3: a fleet gives the same as each stream alone."""
     x = np.stack([samples(s) for s in range(3)], -1)
     fleet, alone = listen(monitor, x, b)[1], listen(monitor, x[..., 1], b)[1]
     np.testing.assert_array_equal(fleet.code[:, 1], alone.code, err_msg="fleet equals loop: codes")
@@ -74,7 +74,7 @@ def units_do_not_matter(monitor: SampleMonitor, b: Backend) -> None:
 
 
 def codes_are_sound(monitor: SampleMonitor, b: Backend) -> None:
-    """8: a large step is found, the column is named, p is a probability, and constants raise nothing."""
+    """8: a large step is found, the column is named, p is a probability, and constants raise no alarm."""
     alarm = listen(monitor, np.stack([samples(), np.ones((SPAN, 3))], -1), b)[1]
     assert not alarm.code[:, 1].any(), "constants raised an alarm"
     _names_the_step(monitor, alarm.code[:, 0], alarm.cause[:, 0])
@@ -84,23 +84,23 @@ def codes_are_sound(monitor: SampleMonitor, b: Backend) -> None:
 
 
 def holes_are_skipped(monitor: SampleMonitor, b: Backend) -> None:
-    """10: rows without a value change nothing, and a hole concerns its own column only."""
+    """10: rows without a value change nothing, and a missing value only concerns its own column."""
     clean, holed, spots = samples(), samples(), np.array([3, 60, 150, STEP - 2])
     empty = [[np.nan] * 3, [np.inf] * 3, [np.nan] * 3, [-np.inf] * 3]
     holed[100:130, 0] = np.nan
     holed[STEP - 5 :, 2] = np.nan
-    later = np.concatenate([clean, clean[-4:]])  # as long as the others
+    later = np.concatenate([clean, clean[-4:]])  # the same length as the others
     rows = [later, np.insert(clean, spots, empty, axis=0), np.concatenate([holed, holed[-4:]])]
     alarm, skipped = listen(monitor, np.stack(rows, -1), b)[1], spots + np.arange(4)
     assert not alarm.code[skipped, 1].any(), "a row without any value raised an alarm"
     for part, what in ((alarm.code, "codes"), (alarm.cause, "causes")):
         left = np.delete(part[:, 1], skipped)
         np.testing.assert_array_equal(left, part[:-4, 0], err_msg=f"empty rows changed {what}")
-    _names_the_step(monitor, alarm.code[:, 2], alarm.cause[:, 2], " where other columns have holes")
+    _names_the_step(monitor, alarm.code[:, 2], alarm.cause[:, 2], " where other columns have missing values")
 
 
 def restarts_bit_for_bit(monitor: SampleMonitor, b: Backend) -> None:
-    """8: stopped and taken up again, everything is as if it had not been."""
+    """8: stopping and continuing changes nothing, bit for bit."""
     x = samples()
     alarm, stop = listen(monitor, x, b)[1], STEP + 2
     half, first = listen(monitor, x[:stop], b)
@@ -111,9 +111,11 @@ def restarts_bit_for_bit(monitor: SampleMonitor, b: Backend) -> None:
 
 def _names_the_step(monitor: SampleMonitor, code: Array, cause: Array, where: str = "") -> None:
     found = STEP + np.flatnonzero(code[STEP : STEP + 20])
-    assert len(found), f"a step of eight spreads passed without a word{where}"
+    assert len(found), f"a step of eight spreads raised no alarm{where}"
     blamed = cause[found[0]]
-    assert blamed == COLUMN or (monitor.watched and blamed == -1), f"{COLUMN} changed, and {blamed} was named{where}"
+    assert blamed == COLUMN or (monitor.watched and blamed == -1), (
+        f"column {COLUMN} changed, but {blamed} was named{where}"
+    )
 
 
 SAMPLE_MONITOR_LAWS = (

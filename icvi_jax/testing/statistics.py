@@ -19,10 +19,10 @@ from icvi_jax.validation.batch import record
 
 
 def probe(statistic: type[AnyStatistic], forgetting: float) -> Panel:
-    """A panel that carries just this statistic and what it needs."""
+    """A panel with only this statistic and those it needs."""
 
     class Probe(Index):
-        """Reads nothing."""
+        """Has no value of its own."""
 
         name: str = static("probe")
         goal: ClassVar[str] = "min"
@@ -45,18 +45,18 @@ def close(got: State, want: State, active: np.ndarray, tolerance: float, law: st
 
 
 def updates_equal_batch(statistic: type[AnyStatistic], b: Backend) -> None:
-    """1: updates give what the batch definition gives."""
+    """1: updates equal the batch definition."""
     for i, lam in enumerate(MEMORIES):
         panel = probe(statistic, lam)
         e = example(seed=20 + i, soft=i % 2 == 0, deaths=i > 0, noise=True, missing=True)
         state = trace(panel, e, b)[0].statistics[statistic.name]
         want = statistic.batch(record(panel, e.x, e.u, e.centers, e.active))
-        # coordinates are about the first usable sample in both
+        # in both, coordinates are relative to the first usable sample
         close(state, want, e.active[-1], b.tolerance, f"updates equal batch, λ = {lam}")
 
 
 def combining_shards(statistic: type[AnyStatistic], b: Backend) -> None:
-    """9: two shards that watched the same centres combine to the whole, unless the statistic says otherwise."""
+    """9: two shards with the same centres combine to the state of all samples, unless the statistic says otherwise."""
     if not statistic.shards:
         return
     panel, e = probe(statistic, 1.0), example(seed=30, soft=True, births=False)
@@ -71,7 +71,7 @@ def combining_shards(statistic: type[AnyStatistic], b: Backend) -> None:
 
 
 def missing_changes_nothing(statistic: type[AnyStatistic], b: Backend) -> None:
-    """10: a missing sample leaves every bit of the state as it was."""
+    """10: a missing sample does not change a bit of the state."""
     panel, e = probe(statistic, 0.9), example(seed=31, soft=True)
     before = trace(panel, e, b)[0].statistics
     gap = Example(*(np.concatenate([a, a[-1:]]) for a in e))

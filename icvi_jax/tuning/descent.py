@@ -34,7 +34,7 @@ def descend(
     ----------
     loss : a function of (parameters, data) to a scalar and something extra.
     start : the parameters to start from, by name.
-    data : whatever the loss needs; an argument, so that it is not baked into the program.
+    data : what the loss needs; an argument, so that it is not a constant of the compiled program.
     optimizer : an optax gradient transformation.
     steps : how many.
     """

@@ -1,4 +1,4 @@
-"""A clusterer's run recorded once, so that an index can be read again with any memory."""
+"""Record the run of a clusterer once, so that an index can be computed again with any memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Events: TypeAlias = tuple[Array, Array, Array, Array]
 
 
 def parts(pipe: Pipeline) -> tuple[Distress, Index, Panel]:
-    """The monitor, the index it watches, and a panel of that index alone, in its exact form."""
+    """The monitor, the index it watches, and a panel of only that index, in its exact form."""
     monitor = next(iter(pipe.monitors.values()), None)
     if len(pipe.monitors) != 1 or not isinstance(monitor, Distress) or pipe.panel is None:
-        raise ValueError("tune(pipe=…): needs one monitor, a Distress")
+        raise ValueError("tune(pipe=…): expected one monitor, a Distress")
     if pipe.standardize is not None:
-        raise ValueError("tune(pipe=…): standardize the samples before; a pipeline that does it cannot be tuned")
+        raise ValueError("tune(pipe=…): a pipeline with standardize cannot be tuned; standardize the samples before")
     index = next(i for i in pipe.indices if i.name == monitor.index)
     if isinstance(index, XieBeni):
         index = dataclasses.replace(index, normalizer="exact")
@@ -41,22 +41,22 @@ def events_of(pipe: Pipeline, X: ArrayLike) -> Events:
     centers = xp.moveaxis(readings.centers, 0, -1)
     x = xp.moveaxis(xp.asarray(X, centers.dtype), 0, -1)
     active = xp.isfinite(centers[:, :, 0])
-    used = np.flatnonzero(np.asarray(active).any(axis=(0, 2)))  # slots that no stream ever took cost time only
+    used = np.flatnonzero(np.asarray(active).any(axis=(0, 2)))  # slots that no stream ever used only cost time
     u, active, centers = xp.moveaxis(readings.u, 0, -1)[:, used], active[:, used], centers[:, used]
     return x, u, xp.where(active[:, :, None], centers, 0), active
 
 
 def copies(events: Events, count: int) -> Events:
-    """The same streams `count` times over."""
+    """The same streams `count` times."""
     x, u, centers, active = (xp.concat([a] * count, axis=-1) for a in events)
     return x, u, centers, active
 
 
 def traced(events: Events, fuzzifier: float) -> Events:
-    """Events with a trace of every sample in every active cluster, for the surrogate alone.
+    """Events with a tiny membership of every sample in every active cluster, for the surrogate only.
 
-    The mass of a cluster that nobody feeds fades to the smallest number there is, and the derivative of a ratio to it
-    is not finite; a weight of 1e-14 in all of them changes no index and keeps it so.
+    The mass of a cluster without new members fades to the smallest number there is, and the derivative of a ratio to it
+    is not finite. A weight of 1e-14 in all clusters changes no index and keeps derivatives finite.
     """
     x, u, centers, active = events
     return x, xp.where(active, xp.maximum(u, float(1e-14 ** (1 / fuzzifier))), u), centers, active

@@ -16,7 +16,7 @@ xp: Namespace = jnp
 
 
 class SoftState(NamedTuple):
-    """Level, spread, values heard, and to what degree there is an episode, each (*streams)."""
+    """Level, spread, number of values, and to what degree there is an episode, each (*streams)."""
 
     level: Array
     spread: Array
@@ -26,11 +26,11 @@ class SoftState(NamedTuple):
 
 @spec
 class SoftDistress:
-    r"""`Distress` with every yes or no made a degree, so that thresholds have gradients; for its spikes only.
+    r"""`Distress` with a degree from 0 to 1 for every yes or no, so that thresholds have gradients; for spikes only.
 
-    With :math:`θ = \max(\log f, w s)`, a spike is :math:`σ((y − m − θ)/τ)`, an episode goes on to the degree
-    :math:`σ((y − m − \text{back}\, θ)/τ)`, and what is raised is a spike outside an episode. The level is learned to
-    the degree that there is none, and within one moves slowly, as patience runs out.
+    With :math:`θ = \max(\log f, w s)`, a spike is :math:`σ((y − m − θ)/τ)`, an episode continues to the degree
+    :math:`σ((y − m − \text{back}\, θ)/τ)`, and an alarm is a spike outside an episode. The level is learned to the
+    degree that there is no episode; during one it moves slowly, as patience ends.
     """
 
     factor: float | Array
@@ -69,9 +69,9 @@ class SoftDistress:
 
 
 def soft_f1(raised: Array, windows: Array, counts: Array, tolerance: int) -> Array:
-    """F1 of degrees of alarm, (N,), with a mild reward for speed.
+    """F1 of degrees of alarm, (N,), with a small reward for speed.
 
-    A change is met to the degree that anything is raised in its window; a hit at the window's end counts 0.8.
+    A change is found to the degree that there is an alarm in its window; a hit at the end of the window counts 0.8.
 
     Parameters
     ----------

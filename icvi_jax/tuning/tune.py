@@ -1,4 +1,4 @@
-"""Tune a memory and a monitor on streams whose changes are known: descend a smooth stand-in for F1, keep what F1 likes.
+"""Tune a memory and a monitor on streams with known changes: descend a smooth surrogate of F1, keep the best F1.
 
 Needs optax (the extra `tuning`).
 """
@@ -27,11 +27,11 @@ from icvi_jax.types import Array, ArrayLike, Namespace
 xp: Namespace = jnp
 
 LONGEST = 2e4
-"""Half-lives beyond this are no longer told from never forgetting in single precision."""
+"""In single precision, longer half-lives are the same as never forgetting."""
 
 
 class Quality(NamedTuple):
-    """Means over streams: F1 of spikes, delay of those in time (NaN without any), and false ones per 1000 samples."""
+    """Means over streams: F1 of spikes, delay of the hits (NaN without any), and false ones per 1000 samples."""
 
     f1: float
     delay: float
@@ -43,10 +43,10 @@ class Tuned(NamedTuple):
 
     Attributes
     ----------
-    pipe : the pipeline with the new forgetting, factor and width, and with XB in its exact form; itself where nothing
+    pipe : the pipeline with the new forgetting, factor and width, and with XB in its exact form; unchanged if nothing
         better was found.
-    before, after : quality on the streams it was tuned on. Judge it on others.
-    losses : of every start, the losses along the descent.
+    before, after : quality on the streams used for tuning. Judge it on other streams.
+    losses : the losses along the descent, for every start.
     """
 
     pipe: Pipeline
@@ -70,7 +70,7 @@ def tune(
     The clusterer runs once; then a smooth surrogate of F1 is descended by Adam from several memories, through the
     recursion of the index (with ``normalizer="exact"``, whose gradient in λ means something) and `SoftDistress`. Some
     points along each path are scored with the monitor itself, and the best F1 is kept, a lower delay deciding ties;
-    the pipeline as it came is among the candidates, so on these streams it never gets worse.
+    the given pipeline is among the candidates, so on these streams it never gets worse.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def tune(
     X : (N, T, p); rows that are not finite are missing.
     changes : of each stream, the samples at which something new begins.
     tolerance : samples after a change within which an alarm counts.
-    half_lives : memories to start from, besides the pipeline's own; twice each, with the monitor's own thresholds and
-        with low ones.
+    half_lives : memories to start from, besides that of the pipeline; each is used twice, with the thresholds of the
+        monitor and with low ones.
     steps, rate : of Adam, on the logarithms of half-life, factor − 1 and width.
     softness : how smooth the surrogate is, in units of log index. The smoother, the less it agrees with F1.
 
@@ -100,14 +100,14 @@ def tune(
     if len(changes) != n:
         raise ValueError(f"tune(changes=…): {len(changes)} lists for {n} streams")
     own = (float(panel.forgetting), float(monitor.factor), float(monitor.width))
-    keen = (math.sqrt(own[1]), 1.0)  # the surrogate is flat where nothing is raised: start from hearing much as well
+    keen = (math.sqrt(own[1]), 1.0)  # the surrogate is flat without alarms: also start with many
     begin = [own, *((0.5 ** (1 / half), *others) for half in half_lives for others in (own[1:], keen))]
     windows, counts = _windows(changes)
     rest = {name: float(getattr(monitor, name)) for name in ("patience", "memory", "warm", "back")}
 
     def loss(
         parameters: Parameters, data: Events
-    ) -> tuple[Array, Array]:  # all starts at once, each a block of streams; their sum leaves each its own gradient
+    ) -> tuple[Array, Array]:  # all starts at once, each a group of streams; the sum keeps their gradients separate
         lam, factor, width = (xp.repeat(a, n) for a in _meaning(parameters))
         soft = SoftDistress(factor=factor, width=width, softness=softness, **rest)
         values = values_of(changed(panel, forgetting=lam), traced(data, panel.fuzzifier))[index.name]
@@ -139,11 +139,11 @@ def tune(
 
 
 def judge(pipes: Sequence[Pipeline], X: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int) -> list[Quality]:
-    """How well pipelines with the same clusterer hear the changes of other streams; the clusterer runs once for all.
+    """How well pipelines with the same clusterer find the changes of other streams; the clusterer runs once for all.
 
     Parameters
     ----------
-    pipes : such as the one that was tuned, and what `tune` made of it.
+    pipes : for example the pipeline before and after `tune`.
     X, changes, tolerance : as in `tune`.
     """
     if any(pipe.clusterer != pipes[0].clusterer for pipe in pipes):
@@ -160,7 +160,7 @@ def judge(pipes: Sequence[Pipeline], X: ArrayLike, changes: Sequence[Sequence[in
 def quality(
     monitor: Distress, index: Index, values: ArrayLike, changes: Sequence[Sequence[int]], tolerance: int
 ) -> Quality:
-    """How well a monitor hears the changes in the values (N, T) of an index, NaN where a sample is missing."""
+    """How well a monitor finds the changes in the values (N, T) of an index, NaN where a sample is missing."""
     return _mean(_matched(monitor, index, xp.asarray(values).T, changes, tolerance))
 
 

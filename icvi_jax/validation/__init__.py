@@ -1,4 +1,4 @@
-"""Validation: the indices along somebody else's clustering, sample by sample or from their definitions."""
+"""Validation: the indices of any recorded clustering, sample by sample or from their definitions."""
 
 from icvi_jax.validation.batch import batch
 from icvi_jax.validation.validate import validate

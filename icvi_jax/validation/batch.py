@@ -1,4 +1,4 @@
-"""Batch: the definition of every index, from the whole recording at once."""
+"""Batch: the definition of every index, from all samples at once."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def batch(
     Parameters
     ----------
     panel : the indices.
-    X : (T, p), samples; rows that are not finite are missing. Its array library does the work; lists become NumPy.
+    X : (T, p), samples; rows that are not finite are missing. Its array library is used; lists become NumPy.
     memberships : (T, k); all zero is noise.
-    centers : (k, p) or (T, k, p); the last counts. A lone cluster needs the path, since h depends on it.
+    centers : (k, p) or (T, k, p); the last counts. With a single cluster h depends on the path, so give (T, k, p).
     active : (k,) or (T, k), slots in use; all by default. Samples before a slot's last birth are not its members.
     elapsed : (T,), time since the previous sample.
     clusters : (k,) or (T, k), which cluster each slot belongs to; the last counts. See `Panel.step`.
@@ -51,14 +51,14 @@ def batch(
     """
     recording = record(panel, X, memberships, centers, active, elapsed, clusters)
     if panel.of == "clusters" and recording.names is None:
-        raise ValueError('batch(clusters=None): Panel(of="clusters") must know which cluster each slot belongs to')
+        raise ValueError('batch(clusters=None): Panel(of="clusters") needs the cluster of each slot; give clusters=')
     xp = namespace(recording.x)
     states = {part.name: part.batch(recording) for part in panel.statistics}
     now = _last(recording)
     if panel.of == "clusters" and int(xp.sum(xp.astype(gathered((), {}, now)[1].active, xp.int32))) == 1:
         path = _cluster_path(recording)
         states |= {part.name: part.batch(path) for part in panel.statistics if part.follows}
-    plain = dataclasses.replace(panel, norm=None)  # already in its norm
+    plain = dataclasses.replace(panel, norm=None)  # the recording is already in this norm
     return plain.values(states, now, xp.ones_like(recording.active[-1, 0]))
 
 
@@ -69,7 +69,7 @@ def _last(recording: Recording) -> Prototypes:
 
 
 def _cluster_path(recording: Recording) -> Recording:
-    """The recording with the path of its clusters instead of that of its slots: O(n²), and only a lone one needs it."""
+    """The recording with the path of its clusters instead of its slots: O(n²), and only needed for a single cluster."""
     xp = namespace(recording.x)
     centers, active = [], []
     for end in range(1, recording.x.shape[0] + 1):
@@ -84,7 +84,7 @@ def _cluster_path(recording: Recording) -> Recording:
 
 
 def _since_birth(active: Array, weights: Array) -> Array:
-    """Weights (n, k) without those that a slot got before its last birth."""
+    """Weights (n, k), 0 for samples before the last birth of their slot."""
     xp = namespace(weights)
     time = xp.arange(active.shape[0])[:, None]
     born = xp.max(xp.where(active, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
@@ -100,7 +100,7 @@ def record(
     elapsed: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> Recording:
-    """A recorded clustering as batch definitions want it: missing samples left out, about the first one, faded."""
+    """A recorded clustering for batch definitions: without missing samples, relative to the first sample, faded."""
     raw: State = X
     x: Array = raw if array_api_compat.is_array_api_obj(X) else inputs.given("batch", X).x
     times = inputs.gaps("batch", elapsed, x.shape[:1])
@@ -110,7 +110,7 @@ def record(
     seen = xp.all(xp.isfinite(x), axis=1) & xp.all(xp.isfinite(U), axis=1)
     seen = seen & xp.all(xp.all(xp.isfinite(V) | ~A[:, :, None], axis=2), axis=1)
     if not bool(xp.any(seen)):
-        raise ValueError("batch: every sample is missing")
+        raise ValueError("batch(X=…): every sample is missing (not finite)")
     gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)
     spots = xp.nonzero(seen)[0]
     T, k = U.shape
@@ -118,7 +118,7 @@ def record(
     if clusters is not None:
         names = xp.astype(xp.asarray(clusters), xp.int32)
         if tuple(names.shape) not in ((k,), (T, k)):
-            raise ValueError(f"batch(clusters=…): needs shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
+            raise ValueError(f"batch(clusters=…): expected shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
         names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
     x, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (x, U, V, A, gaps))
     anchor = x[0, :]

@@ -1,4 +1,4 @@
-"""Steps that follow somebody else's clustering: what was recorded of a sample goes in as one row of numbers."""
+"""Steps along a recorded clustering: what was recorded about a sample is one row of numbers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ xp: Namespace = jnp
 
 
 class Model(NamedTuple):
-    """What is the same for all samples.
+    """Values that are the same for all samples.
 
     Attributes
     ----------
     panel : the indices.
-    centers : (k, p), about the origin, if they never move; otherwise None.
+    centers : (k, p), relative to the origin, if they never move; otherwise None.
     active : (k,), slots in use if that never changes; otherwise None.
     names : (k,), the cluster of each slot if it is known and never changes; otherwise None.
     """
@@ -33,7 +33,7 @@ class Model(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What a panel is told of one sample: all (…, *streams)."""
+    """Input of a panel for one sample: all (…, *streams)."""
 
     x: Array
     u: Array
@@ -69,7 +69,7 @@ class Recorded:
         return p + k + (k * p if model.centers is None else 0) + (k if model.active is None else 0) + k * self.named
 
     def feed(self, model: Model, known: Means | None, row: Array) -> tuple[Means | None, Now]:
-        """What a row (columns, *streams) says."""
+        """The content of a row (columns, *streams)."""
         k, p, streams = self.k, self.features, row.shape[1:]
         x, u, rest = row[:p], row[p : p + k], row[p + k :]
         if model.centers is None:
@@ -104,7 +104,7 @@ class Labelled:
     def feed(self, model: Model, known: Means | None, row: Array) -> tuple[Means | None, Now]:
         """Sample, memberships, running means and the slots that have members."""
         if known is None:
-            raise TypeError("labels are followed from the means of `start`")
+            raise TypeError("Labelled.feed(known=None): expected the means of `start`")
         x, slot = row[: self.features], row[self.features]
         slots = xp.reshape(xp.arange(self.k, dtype=row.dtype), (self.k,) + (1,) * slot.ndim)
         u = xp.astype(slots == slot, row.dtype)
@@ -120,27 +120,27 @@ Source = Recorded | Labelled
 
 
 class Place(NamedTuple):
-    """State of a follower: that of the panel, and what its source knows."""
+    """State of `Follow`: that of the panel, and that of its source."""
 
     panel: PanelState
     known: Means | None
 
 
 def unanchored(state: PanelState) -> PanelState:
-    """A state without its anchor: rows are about the origin of the recording, and no program has to carry it."""
+    """A state without its anchor: rows are relative to the origin of the recording, so the anchor is not needed."""
     return state._replace(anchor=cast(Anchor, None))
 
 
 @dataclass(frozen=True)
 class Follow:
-    """The step: one row in, the values of all indices out."""
+    """The step: one row gives the values of all indices."""
 
     source: Source
 
     def __call__(
         self, model: Model, state: Place, row: Array, elapsed: Array | None = None
     ) -> tuple[Place, dict[str, Array]]:
-        """Take in one row (columns, *streams)."""
+        """Process one row (columns, *streams)."""
         known, now = self.source.feed(model, state.known, row)
         panel, values = model.panel.advance(state.panel, *now[:4], elapsed, now.names)
         return Place(panel, known), values

@@ -1,4 +1,4 @@
-"""Rows: a recorded clustering on the host, handed to a program in pieces, one row of numbers a sample."""
+"""Rows: a recorded clustering on the host, in pieces, one row of numbers per sample."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PIECE = 2**22
 
 
 class Rows:
-    """A recording cut into lanes, stretches of time that run side by side; one lane is the recording as it is.
+    """A recording cut into lanes, stretches of time that are computed in parallel; one lane is the full recording.
 
     Parameters
     ----------
     parts : arrays (T, n), side by side in a row.
-    origin : (columns,), subtracted from every row by whoever takes it in.
+    origin : (columns,), subtracted from every row when it is used.
     elapsed : (T,) or None.
-    lanes : how many stretches; where T does not divide, the last ends with missing samples.
+    lanes : how many stretches; if T is not divisible, the last ends with missing samples.
     """
 
     def __init__(self, parts: list[np.ndarray], origin: np.ndarray, elapsed: np.ndarray | None, lanes: int = 1) -> None:

@@ -1,9 +1,10 @@
-"""Long recordings without a long scan: time is cut into lanes that run side by side.
+"""Long recordings without a long scan: time is cut into lanes that are computed in parallel.
 
-The statistics add up, so a stretch of time has a summary that does not depend on what came before. First all lanes run
-from nothing, as a fleet, and leave their summaries; then the summaries are joined one after the other, which gives the
-state in which each lane really starts; then all lanes run again from there, and the indices are read. Twice the work,
-and hundreds of samples a step. Where the centres are running means, these are found in the same way before.
+Statistics can be combined, so a stretch of time has a summary that does not depend on the samples before it. First all
+lanes are computed from an empty state, as a fleet, which gives their summaries. Then the summaries are joined one after
+the other, which gives the true start state of each lane. Then all lanes are computed again from there, with the
+indices. This is twice the work, but hundreds of samples per step. Running means as centres are found first, in the same
+way.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ from icvi_jax.validation.rows import Rows
 xp: Namespace = jnp
 
 LANES = 128
-"""At most this many lanes: each reads its own stretch of memory, and more of them than this read no faster."""
+"""Most lanes: each reads its own stretch of memory, and more of them are not faster."""
 
 SHORTEST = 32
-"""Samples a lane has at least, and the fewest lanes that are worth their trouble."""
+"""Fewest samples per lane, and fewest lanes for which this is faster."""
 
 BUDGET = 2**22
-"""Numbers that the states of all lanes may take together."""
+"""Largest size of the states of all lanes together, in numbers."""
 
 
 def lanes_for(panel: Panel, samples: int, k: int, features: int) -> int:
-    """How many lanes a recording is cut into; 1 where a plain scan is better, or shards do not combine to the whole."""
+    """How many lanes a recording is cut into; 1 where a plain scan is better, or where shards do not combine
+    exactly."""
     if not all(part.shards for part in panel.statistics):
         return 1
     state = panel.init(k, features, streams=(0,), xp=np)
@@ -53,7 +55,7 @@ def lanes_for(panel: Panel, samples: int, k: int, features: int) -> int:
 
 
 class Summary(NamedTuple):
-    """What a lane leaves: its state from nothing, the time it spans, and the slots that were in use all the time."""
+    """Summary of a lane: its state from an empty start, its length in time, and the slots in use all the time."""
 
     place: Place
     span: Array
@@ -62,7 +64,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Gather:
-    """The step that only learns what the source knows: running means."""
+    """The step that only computes running means."""
 
     source: Source
 
@@ -75,7 +77,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Summarize:
-    """The step that makes a lane's summary; no index is read."""
+    """The step that computes the summary of a lane, without indices."""
 
     source: Source
 
@@ -92,9 +94,9 @@ class Summarize:
 
 
 def starts(source: Source, model: Model, nothing: Place, rows: Rows, dtype: np.dtype) -> Place:
-    """The states (…, lanes) in which the lanes really start."""
+    """The true start states (…, lanes) of the lanes."""
     known = nothing.known
-    if known is not None:  # where the centres are when a lane starts, before anything is measured about them
+    if known is not None:  # first the centres at the start of each lane, since everything else is relative to them
         known = _chained(_mean, known, (_ran(Gather(source), model, known, rows, dtype),), dtype)
     empty = Summary(Place(nothing.panel, known), np.zeros(rows.lanes, dtype), np.ones((source.k, rows.lanes), bool))
     lanes = _ran(Summarize(source), model, empty, rows, dtype)
@@ -119,7 +121,7 @@ def _chained(
     dtype: np.dtype,
     panel: Panel | None = None,
 ) -> State:
-    """What was there before each lane, (…, lanes): lanes are joined one after the other, from the state of one."""
+    """The state before each lane, (…, lanes): lanes are joined one after the other."""
     with precise(dtype):
         first = jax.tree.map(lambda a: jnp.asarray(a[..., 0]), nothing)
         return jax.tree.map(np.asarray, _scan(join_two, panel, first, lanes))

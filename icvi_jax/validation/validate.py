@@ -1,4 +1,4 @@
-"""Validate: the indices along somebody else's clustering."""
+"""Validate: the indices along any recorded clustering."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def validate(
     memberships : (T, k), memberships of each sample; all zero is noise.
     centers : (T, k, p), the centres after each sample; (k, p) if they never move.
     active : (T, k), the slots in use after each sample; all by default.
-    elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
-    parallel : cut a long recording into stretches that run side by side; equal up to rounding, and faster from some
-        ten thousand samples on. Short recordings, and panels that must know the clusters of slots, are scanned as they
-        are.
+    elapsed : (T,), time since the previous sample; the panel's forgetting is per unit of this time.
+    parallel : cut a long recording into stretches that are computed in parallel; equal up to rounding, and faster from
+        about ten thousand samples on. Short recordings, and panels that need the clusters of slots, are not cut.
     clusters : (k,) or (T, k), which cluster each slot belongs to, with `memberships`; see `Panel.step`.
 
     Returns
@@ -64,7 +63,7 @@ def validate(
     given = inputs.given("validate", X)
     x = given.x
     if x.ndim != 2 or 0 in x.shape:
-        raise ValueError(f"validate: X needs the axes (T, p) and at least one sample, got shape {tuple(x.shape)}")
+        raise ValueError(f"validate(X=…): expected the axes (T, p) and at least one sample, got shape {tuple(x.shape)}")
     gaps = inputs.gaps("validate", elapsed, x.shape[:1])
     host = given.host and not inputs.traced(panel, memberships, centers, active, gaps)
     source: Source
@@ -72,13 +71,13 @@ def validate(
     parts: list[Array]
     if labels is not None:
         if clusters is not None:
-            raise ValueError("validate(clusters=…): a label is a cluster; give memberships= and centers= of its slots")
+            raise ValueError("validate(clusters=…): not with labels=; give memberships= and centers= of the slots")
         slots, k = slots_of(labels, len(x))
         source, parts = Labelled(k, x.shape[1]), [slots[:, None]]
     else:
         U, V, A = recorded("validate", x if host else jnp.asarray(x), memberships, centers, active)
         names = _named(clusters, tuple(U.shape), panel)
-        # What never changes is in no row.
+        # Values that never change are not in the rows.
         still = centers is not None and np.ndim(centers) == 2, active is None or np.ndim(active) == 1
         moving = names is not None and names.ndim == 2
         source = Recorded(U.shape[1], x.shape[1], moving)
@@ -105,7 +104,7 @@ def _on_host(
     dtype: np.dtype,
     parallel: bool,
 ) -> dict[str, np.ndarray]:
-    """Run the program of the panel over a recording, cut into lanes or as it is."""
+    """Compute the panel over a recording, cut into lanes or in one."""
     k, p = source.k, source.features
     anchor = Origin(no_anchor(p, (1,), np, dtype))
     anchor.meet(parts[0][None])
@@ -140,7 +139,7 @@ def _elsewhere(
     parts: list[Array],
     elapsed: Array | None,
 ) -> dict[str, Array]:
-    """Scan a recording that is traced or on another device, where it is."""
+    """Scan a recording that is traced or on another device, without moving it."""
     X = jnp.asarray(X)
     origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]
     centers, active, names = fixed
@@ -163,10 +162,10 @@ def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
     """Slots 0, 1, … of integer labels in order of their values (−1 stays −1), and how many there are."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) != samples:
-        raise ValueError(f"validate(labels=…): needs one label a sample, ({samples},), got shape {labels.shape}")
+        raise ValueError(f"validate(labels=…): expected one label per sample, ({samples},), got shape {labels.shape}")
     if not np.issubdtype(labels.dtype, np.integer):
         if not np.issubdtype(labels.dtype, np.floating) or not np.all(labels == np.round(labels)):
-            raise ValueError(f"validate(labels=…): labels are whole numbers, −1 for noise; got {labels.dtype}")
+            raise ValueError(f"validate(labels=…): expected integers, −1 for noise; got {labels.dtype}")
         labels = labels.astype(np.int64)
     known = np.unique(labels[labels != -1])
     slots = np.searchsorted(known, labels)
@@ -179,21 +178,23 @@ def recorded(
     """Memberships (T, k), centres (T, k, p) and active slots (T, k) as arrays that fit X, or an error."""
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"{caller}: X needs the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
+        raise ValueError(f"{caller}(X=…): expected the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
     wide = _widest(X, memberships, centers)
     U = xp.asarray(memberships, dtype=wide)
     T, p = X.shape
     if U.ndim != 2 or U.shape[0] != T or centers is None:
-        raise ValueError(f"{caller}(memberships=…): needs the axes ({T}, k) and centers=; got shape {tuple(U.shape)}")
+        raise ValueError(
+            f"{caller}(memberships=…): expected the axes ({T}, k), and centers=; got shape {tuple(U.shape)}"
+        )
     if not isinstance(U, jax.core.Tracer) and bool(xp.any(U < 0)):
-        raise ValueError(f"{caller}(memberships=…): a membership is 0 or more, got {float(xp.min(U)):g}")
+        raise ValueError(f"{caller}(memberships=…): expected numbers of 0 or more, got {float(xp.min(U)):g}")
     k = U.shape[1]
     V = xp.asarray(centers, dtype=wide)
     if tuple(V.shape) not in ((k, p), (T, k, p)):
-        raise ValueError(f"{caller}(centers=…): needs shape {(k, p)} or {(T, k, p)}, got {tuple(V.shape)}")
+        raise ValueError(f"{caller}(centers=…): expected shape {(k, p)} or {(T, k, p)}, got {tuple(V.shape)}")
     A = xp.ones((T, k), dtype=xp.bool) if active is None else xp.asarray(active, dtype=xp.bool)
     if tuple(A.shape) not in ((k,), (T, k)):
-        raise ValueError(f"{caller}(active=…): needs shape {(k,)} or {(T, k)}, got {tuple(A.shape)}")
+        raise ValueError(f"{caller}(active=…): expected shape {(k,)} or {(T, k)}, got {tuple(A.shape)}")
     return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
 
 
@@ -201,16 +202,16 @@ def _named(clusters: ArrayLike | None, shape: tuple[int, ...], panel: Panel) -> 
     """The cluster of each slot, (k,) or (T, k), or None."""
     if clusters is None:
         if panel.of == "clusters":
-            raise ValueError('validate(clusters=None): Panel(of="clusters") must know the cluster of each slot')
+            raise ValueError('validate(clusters=None): Panel(of="clusters") needs the cluster of each slot')
         return None
     names = np.asarray(clusters).astype(np.int32)
     if names.shape not in (shape[1:], shape):
-        raise ValueError(f"validate(clusters=…): needs shape {shape[1:]} or {shape}, got {names.shape}")
+        raise ValueError(f"validate(clusters=…): expected shape {shape[1:]} or {shape}, got {names.shape}")
     return names
 
 
 def _widest(X: Array, *others: ArrayLike | None) -> DType:
-    """The type of X, or float64 where X is NumPy's and centres come in float64: near a large offset that matters."""
+    """The type of X; float64 if X is NumPy's and the centres are float64, which matters near a large offset."""
     if isinstance(X, np.ndarray) and any(np.result_type(np.asarray(a)) == np.float64 for a in others if a is not None):
         return np.float64
     return X.dtype

@@ -1,4 +1,4 @@
-"""A live fleet as a service: samples from a pipe or a broker, alarms out, nothing lost between two lives."""
+"""A live fleet as a service: samples come from a pipe or a broker, alarms go out, a restart loses nothing."""
 
 from icvi_jax.watch.claims import Claim
 from icvi_jax.watch.sample import Sample

@@ -1,4 +1,4 @@
-"""Alarms of a live fleet as people and programs read them: one JSON object a line, each with an id."""
+"""Alarms of a live fleet for people and other software: one JSON object per line, each with an id."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from icvi_jax.watch.ticks import Tick
 MEANING = {
     "spike": "something new has arrived",
     "recovered": "the clusters have learned what was new",
-    "distress": "the clusters fail to follow",
+    "distress": "the clusters do not fit the new data",
 }
 
 
 def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
-    """The alarms of a tick, each with an id that only its own repetition has: shard, row, sample, monitor."""
+    """The alarms of a tick, each with a unique id (shard, row, sample, monitor); a repeated alarm has the same id."""
     reading = tick.reading
     raised = [(int(i), name) for name, alarm in reading.alarms.items() for i in np.flatnonzero(alarm.code)]
     for i, name in sorted(raised, key=lambda found: found[0]):
@@ -47,7 +47,7 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
 
 
 def score_of(alarms: dict[str, Alarm]) -> np.ndarray:
-    """How a node fares by its indices; by its columns, where nothing else listens, and then only at an alarm."""
+    """How bad each node is by its indices; where no index is watched, by the alarms of its columns."""
     listening = [alarm for name, alarm in alarms.items() if name != CHANGE]
     if listening:
         return np.asarray(listening[0].score)
@@ -56,11 +56,11 @@ def score_of(alarms: dict[str, Alarm]) -> np.ndarray:
 
 
 def json_line(record: dict[str, object]) -> str:
-    """A record as a line of JSON that any encoding of Unicode can hold."""
+    """A record as a line of JSON that is valid in any Unicode encoding."""
     line = json.dumps(record, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # half a character, from a time nobody can read
+    except UnicodeEncodeError:  # half a character, from a time that is not valid text
         line = json.dumps(record)
     return line
 

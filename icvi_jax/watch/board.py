@@ -1,4 +1,4 @@
-"""What a page shows of a live fleet: the last samples of every node in rings and the last events, flat in memory."""
+"""What the live page shows: the last samples of every node in ring buffers, and the last events. Memory stays flat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class History(NamedTuple):
 
     Attributes
     ----------
-    time : seconds since 1970, or as the feed counts; NaN where unknown.
+    time : seconds since 1970, or in the unit of the feed; NaN where unknown.
     x : (n, p), the readings.
     label, k, code : cluster of each sample, number of clusters, and alarm.
     score : of the first monitor.
@@ -47,23 +47,23 @@ class History(NamedTuple):
 
 
 class Board:
-    """Rings of all nodes. One thread adds, others look; neither waits for longer than a copy of some rows takes.
+    """Ring buffers of all nodes. One thread adds, others read; they wait only while some rows are copied.
 
     Parameters
     ----------
     indices : their names.
     length : samples kept of each node.
-    silent_after : seconds after which a node that says nothing is silent; 0 never.
+    silent_after : seconds without samples after which a node is silent; 0 never.
     events : how many of the last alarms are kept.
-    mutes : which nodes somebody has muted.
+    mutes : which nodes are muted.
 
     Attributes
     ----------
-    names, rows : of the nodes, in the order in which they came.
-    features, units, time_name : what the feed calls its readings and its time, and what it measures them in.
+    names, rows : of the nodes, in order of arrival.
+    features, units, time_name : names and units of the readings, name of the time.
     zone : time zone of each row whose times have one.
     head : samples of each row so far.
-    heard, alarmed : when each row was heard and raised an alarm, as `time.monotonic` has it.
+    heard, alarmed : when each row last sent a sample and raised an alarm, by `time.monotonic`.
     last : code of its last alarm.
     here : whether this process has the node now.
     count : events so far.
@@ -105,26 +105,27 @@ class Board:
 
     @property
     def bytes_per_node(self) -> int:
-        """Memory that the ring of one node takes."""
+        """Memory of the ring buffer of one node."""
         return self.length * (8 + 8 * len(self.features) + 2 + 2 + 1 + 4 + 4 * len(self.indices))
 
     def add(self, shard: Shard, tick: Tick) -> None:
-        """Take in one step of the fleet."""
+        """Add one step of the fleet."""
         with self.lock:
             rows = self._rows_of(shard, tick)
             self._write(rows, tick, self._columns_of(shard))
-            self.head[rows] += tick.depth + 1  # of several samples of a node the last one is at the greatest depth
+            self.head[rows] += tick.depth + 1  # the last of several samples of a node has the greatest depth
             self.heard[rows], self.here[rows] = time.monotonic(), True
             self.samples += len(tick.samples)
 
     def tell(self, form: Form | None) -> None:
-        """What the feed looks like."""
+        """Set the form of the feed."""
         if form is not None:
             self.time_name = form.time
             self.units = dict(form.units)
 
     def _write(self, rows: NDArray[np.intp], tick: Tick, columns: list[int]) -> None:
-        """Put the samples of a tick into the rings; where a ring is shorter than a tick, its last samples stay."""
+        """Put the samples of a tick into the ring buffers; if a buffer is shorter than a tick, the last samples
+        stay."""
         at, rings, reading = (self.head[rows] + tick.depth) % self.length, self._rings, tick.reading
         times = [sample.time for sample in tick.samples]
         rings.time[rows, at] = [seconds(moment) for moment in times]
@@ -145,7 +146,7 @@ class Board:
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
 
     def event(self, alarm: dict[str, object], back: int = 0) -> None:
-        """Add an alarm to the list of what happened; `back` samples of its node came after the one that raised it."""
+        """Add an alarm to the list of events; `back` samples of its node came after the one that raised it."""
         with self.lock:
             self.count += 1
             event = alarm | {"number": self.count, "at": time.time()}
@@ -159,12 +160,12 @@ class Board:
             self.events.append(event)
 
     def drop(self, shard: str) -> None:
-        """Another worker has the nodes of this shard now."""
+        """Remove the nodes of this shard: another worker has them now."""
         with self.lock:
             self.here[self._maps.pop(shard, [])] = False
 
     def _rows_of(self, shard: Shard, tick: Tick) -> NDArray[np.intp]:
-        """Rows of the board for the samples of a tick; room is made for nodes that are new."""
+        """Rows of the board for the samples of a tick; new nodes get a row."""
         known = self._maps.setdefault(shard.id, [])
         for name in list(shard.rows)[len(known) :]:
             if name not in self.rows:
@@ -176,7 +177,7 @@ class Board:
         return np.array(known, np.intp)[tick.rows]
 
     def _columns_of(self, shard: Shard) -> list[int]:
-        """Columns of the board for the readings of a shard: those of two partitions may have other names."""
+        """Columns of the board for the readings of a shard: names may differ between partitions."""
         if shard.features != self.features:
             self.features += tuple(name for name in shard.features if name not in self.features)
             x = self._rings.x
@@ -198,7 +199,7 @@ class Board:
         self.score, self.standing = longer(self.score), longer(self.standing)
 
     def history(self, name: str) -> History | None:
-        """The ring of one node, oldest sample first; None where there is no such node."""
+        """The ring buffer of one node, oldest sample first; None if there is no such node."""
         with self.lock:
             row = self.rows.get(name)
             return None if row is None else self._history(row, self.length)
@@ -223,7 +224,7 @@ class Board:
         return np.asarray(found[here[found]])
 
     def silent(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of these rows have said nothing for too long."""
+        """Which of these rows have sent nothing for too long."""
         if not self.silent_after:
             return np.zeros(len(rows), bool)
         return np.asarray(time.monotonic() - self.heard[rows] > self.silent_after)

@@ -1,9 +1,9 @@
-"""Who may write the checkpoints of a partition: the one who claimed it last.
+"""Which worker may write the checkpoints of a partition: the one that claimed it last.
 
 Each claim is a numbered folder, made by one `mkdir` that succeeds for one worker only. Checkpoints go into the folder
-of the claim, so that a worker that comes back from the dead writes into its own old folder, never over its successor's
-work; and it is told so, since there is a higher number. A restart takes the newest checkpoint of the highest claim that
-has one. Folders must be where all workers see them. Object storage has no such `mkdir`; it would need another way.
+of the claim. So a worker that was frozen and continues writes into its own old folder and never destroys the work of
+the next worker; it then gets an error, since there is a higher number. A restart takes the newest checkpoint of the
+highest claim that has one. All workers must share the folder. Object storage has no such `mkdir` and cannot be used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Fenced(Exception):
 
 
 class Claim:
-    """The right to write in a folder, until somebody else claims it.
+    """The right to write in a folder, until another worker claims it.
 
     Parameters
     ----------
-    folder : of the checkpoints of one partition, where all workers see it.
+    folder : for the checkpoints of one partition, shared by all workers.
 
     Examples
     --------
@@ -54,15 +54,15 @@ class Claim:
                 self.own.mkdir()
                 return
             except FileExistsError:
-                continue  # somebody was faster; take the next one
+                continue  # another worker was faster; take the next number
 
     def load(self, pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard | None:
-        """What was saved under the highest claim that has a good checkpoint; None where there is none."""
+        """The shard saved under the highest claim that has a good checkpoint; None if there is none."""
         return self.newest(self.folder, pipe, keep_old, late)
 
     @staticmethod
     def newest(folder: Path, pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard | None:
-        """As `load`, without a claim: to look at what others do."""
+        """As `load`, without a claim: for reading only."""
         for number in sorted(_numbers(folder), reverse=True):
             place = folder / f"{number:08d}"
             try:
@@ -71,11 +71,11 @@ class Claim:
             except CheckpointError as problem:
                 if "configuration" in str(problem):
                     raise
-                say(f"{problem}: looking for an earlier one")
+                say(f"{problem}: trying an earlier checkpoint")
         return None
 
     def save(self, shard: Shard, positions: dict[str, int], **more: object) -> None:
-        """Write a checkpoint; `Fenced` where somebody else has the partition now."""
+        """Write a checkpoint; raises `Fenced` if another worker has the partition now."""
         self.check()
         try:
             shard.save(self.own, positions, **more)
@@ -83,13 +83,13 @@ class Claim:
             self.check()
             raise
         self._saves += 1
-        if self._saves == 2:  # with one checkpoint of our own, an earlier one may still be needed
+        if self._saves == 2:  # after the first checkpoint of this claim, those of earlier claims may still be needed
             for number in _numbers(self.folder):
                 if number < self.number:
                     shutil.rmtree(self.folder / f"{number:08d}", ignore_errors=True)
 
     def check(self) -> None:
-        """See that the claim still holds."""
+        """Raise `Fenced` if the claim no longer holds."""
         if not self.own.is_dir() or max(_numbers(self.folder)) > self.number:
             raise Fenced(f"{self.folder.name}: another worker has this partition now")
 

@@ -1,4 +1,4 @@
-"""Count what a shard has accepted: its alarms go to the store, its readings to the board."""
+"""Compute the samples that a shard has accepted: alarms go to the store, readings to the board."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from icvi_jax.watch.store import Store
 
 
 def count(shard: Shard, store: Store, board: Board | None = None) -> int:
-    """Let the shard compute; gives how many alarms were raised."""
+    """Compute, and return how many alarms were raised."""
     found = []
     for tick in shard.compute():
         alarms = list(alarms_of(tick, shard.id, shard.features))

@@ -1,7 +1,8 @@
-"""The watch itself: lines in, samples counted exactly once, alarms out at least once.
+"""The watch: reads lines, counts every sample exactly once, sends every alarm at least once.
 
-The order is what makes it safe. Samples are noted, then computed; their alarms are stored, then printed, then marked.
-After an error nothing is tidied up: the folder says how far things came, and a restart goes on from there.
+The order of the steps makes it safe. Samples are written to the journal, then computed; their alarms are stored, then
+printed, then marked as printed. After an error nothing is cleaned up: the folder says which steps were done, and a
+restart continues from there.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ CHECKPOINT_SECONDS = 30.0
 
 
 class Watch:
-    """A shard, its notes, and standard output.
+    """A shard, its journal, and standard output.
 
     Parameters
     ----------
     pipe : the pipeline.
-    reader : understands lines.
-    folder : where checkpoint and notes are kept; None keeps nothing.
-    out : where alarms go, a JSON object a line; standard output.
-    keep_old : count samples that are not later than the last one of their node, too.
-    late : seconds to wait for samples that come late.
-    sinks : names of those who pass alarms on, beside standard output.
+    reader : turns lines into samples.
+    folder : for checkpoint and journal; None keeps nothing.
+    out : where alarms are written, one JSON object per line; default standard output.
+    keep_old : also count samples that are not later than the last one of their node.
+    late : seconds to wait for late samples.
+    sinks : names of the other receivers of alarms.
     board : what a page shows.
-    silent_after : seconds after which a node that says nothing raises an alarm; 0 never.
+    silent_after : seconds without samples after which a node raises an alarm; 0 never.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class Watch:
         self.shard: Shard | None = None
         self.intake = Intake(reader)
         self.alarms = 0
-        self._unprinted = True  # what the last life left
+        self._unprinted = True  # left by the last process
         self._saved_at, self._saved = time.monotonic(), 0
 
     @property
@@ -74,26 +75,26 @@ class Watch:
 
     @property
     def samples(self) -> int:
-        """How many samples have been counted, in all lives of this watch."""
+        """How many samples have been counted, over all restarts of this watch."""
         return self.shard.samples if self.shard else 0
 
     @property
     def bad(self) -> int:
-        """How many lines were no sample, since the start."""
+        """How many lines were not valid samples, since the start."""
         return self.intake.bad
 
     @property
     def old(self) -> int:
-        """How many samples were passed over as old news, since the start."""
+        """How many samples were skipped because they were not new, since the start."""
         return self.shard.old if self.shard else 0
 
     @property
     def nodes(self) -> int:
-        """How many nodes have been heard."""
+        """How many nodes have sent samples."""
         return len(self.shard.rows) if self.shard else 0
 
     def restore(self) -> int:
-        """Go on from the folder, if there is anything in it; gives how many noted samples were computed again."""
+        """Continue from the folder, if it has data; returns how many samples of the journal were computed again."""
         form = self.store.form
         if form:
             if self.reader.features and self.reader.features != form.features:
@@ -102,7 +103,9 @@ class Watch:
         if self.folder and saved_in(self.folder):
             self.shard = Shard.load(self.folder, self.pipe, self.keep_old, self.late)
             if self.shard.id != self.store.id:
-                raise ValueError(f"--checkpoint {self.folder}: checkpoint and notes are of two watches")
+                raise ValueError(
+                    f"--checkpoint {self.folder}: checkpoint and journal are from different watches; use another folder"
+                )
         self._saved = self._taken
         batches = self.store.after(self._taken)
         for batch in batches:
@@ -121,7 +124,7 @@ class Watch:
         tickets: Sequence[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        """Take in lines, each with a name for a node that has none, and the tickets of the messages they came in."""
+        """Process lines, each with a node name to use if it has none, and the tickets of the messages they came in."""
         samples = self.intake.samples(lines)
         if samples:
             self._begin()
@@ -134,7 +137,7 @@ class Watch:
         self._maybe_save()
 
     def idle(self) -> None:
-        """Do what is due although nothing came."""
+        """Do what is due when there is no input."""
         if self.shard is not None:
             found = self.silence.look(self.shard, self.store, self.board)
             self.alarms += found
@@ -143,7 +146,7 @@ class Watch:
         self._maybe_save()
 
     def end(self) -> None:
-        """The input is at its end: without a folder, nobody will go on with what waits for late samples."""
+        """The input has ended: without a folder, samples that wait for late ones are computed now."""
         if self.shard is not None and self.folder is None:
             self.shard.flush()
             self._compute()
@@ -166,7 +169,7 @@ class Watch:
         return self.shard.taken if self.shard else 0
 
     def _compute(self) -> None:
-        """Count what was accepted and store the alarms."""
+        """Compute the accepted samples and store the alarms."""
         if self.shard is None:
             return
         if self.board is not None:
@@ -181,17 +184,18 @@ class Watch:
         self._unprinted = False
 
     def save(self) -> None:
-        """Write a checkpoint, and forget what the one before it has: should the new one be damaged, that one serves."""
+        """Write a checkpoint, and delete the journal before the previous one, which is used if the new one is
+        damaged."""
         self._saved_at = time.monotonic()
         if self.folder is None:
-            self.store.forget(self._taken)  # what is out everywhere; nobody will go on from here
+            self.store.forget(self._taken)  # alarms that all receivers have; there is no restart without a folder
         if self.folder is None or self.shard is None or self._saved == self._taken:
             return
-        self.store.check()  # before the checkpoint makes a folder anew that somebody took away
+        self.store.check()  # otherwise the checkpoint would make a removed folder again
         self.shard.save(self.folder)
         self.store.forget(self._saved)
         self._saved = self._taken
 
     def close(self) -> None:
-        """Let go of the folder, as it is."""
+        """Close the folder as it is."""
         self.store.close()

@@ -1,4 +1,4 @@
-"""Who may see the live page: refuses what is not for us, and adds the headers that every answer has."""
+"""Access to the live page: refuses requests without the right, and adds headers to every answer."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HEADERS = {
 
 
 class Guard:
-    """Stands before all that the server answers.
+    """Checks every request before the server answers it.
 
     Parameters
     ----------
     app : what is guarded.
-    token : who may look; empty: anybody on this machine.
+    token : needed for access; empty: everybody on this machine has access.
     """
 
     def __init__(self, app: ASGIApp, token: str = ""):
@@ -48,16 +48,20 @@ class Guard:
         try:
             refused = self.refusal(Request(scope, receive))
             await (refused or self.app)(scope, receive, with_headers)
-        except Exception as error:  # one request that fails is no reason to print a traceback, nor to say nothing
+        except Exception as error:  # one failed request needs one line, not a traceback
             self._complaints.say(f"page: {scope['path']}: {type(error).__name__}: {error}")
 
     def refusal(self, request: Request) -> Response | None:
-        """Why a request is not answered, or None."""
+        """The answer that refuses a request, or None."""
         host = (request.headers.get("host") or "").rsplit(":", 1)[0].strip("[]")
-        if not self.token and host not in ("127.0.0.1", "localhost", "::1"):  # a name somebody else has pointed here
-            return PlainTextResponse("this page is for this machine", 421)
-        if request.method == "POST" and request.headers.get("x-icvi") != "1":  # no other site can add this header
-            return PlainTextResponse("not from the page", 403)
+        if not self.token and host not in (
+            "127.0.0.1",
+            "localhost",
+            "::1",
+        ):  # another site's name that points to this machine (DNS rebinding)
+            return PlainTextResponse("this page is only for this machine", 421)
+        if request.method == "POST" and request.headers.get("x-icvi") != "1":  # other sites cannot add this header
+            return PlainTextResponse("refused: the request does not come from the page", 403)
         if not self.token or request.url.path == "/health":
             return None
         if self._is_token(request.query_params.get("token", "")) and request.url.path == "/":

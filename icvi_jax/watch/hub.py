@@ -1,4 +1,4 @@
-"""Server-sent events to many browsers, of which one that stops reading fills a queue of its own and nothing else."""
+"""Server-sent events to many browsers; a browser that stops reading only fills its own queue."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from icvi_jax.watch.board import Board
 
 ROOM = 16
-"""Messages that wait for a browser; one that is further behind is let go, and its page comes back by itself."""
+"""Most messages that wait for a browser; a slower one is disconnected, and its page connects again by itself."""
 
 
 class Client:
-    """One browser: what it has seen, and what waits for it.
+    """One browser: what it has got, and what waits for it.
 
     Attributes
     ----------
@@ -27,23 +27,23 @@ class Client:
 
 
 class Hub:
-    """All browsers that listen."""
+    """All connected browsers."""
 
     def __init__(self) -> None:
         self.clients: set[Client] = set()
         self.let_go = 0
 
     def join(self, seen: int | None) -> Client:
-        """A new browser; one that was here before says which event it saw last."""
+        """Add a browser; one that was connected before names the last event it has got."""
         client = Client(seen or 0)
         self.clients.add(client)
         return client
 
     def publish(self, summary: dict[str, object], board: Board) -> None:
-        """Tell every browser how things are, and what happened since it was told last. Never waits."""
+        """Send every browser the summary and all events it has not got yet. Never waits."""
         with board.lock:
             events, count = list(board.events), board.count
-        texts: dict[int, str] = {}  # most browsers have seen the same
+        texts: dict[int, str] = {}  # most browsers have got the same events
         for client in list(self.clients):
             if client.seen not in texts:
                 new = [event for event in events if int(str(event["number"])) > client.seen]
@@ -64,7 +64,7 @@ class Hub:
         client.queue.put_nowait(None)
 
     async def stream(self, client: Client) -> AsyncIterator[str]:
-        """What a browser is sent, until it goes or is let go."""
+        """The messages to a browser, until it disconnects or is disconnected."""
         try:
             yield "retry: 2000\n\n"
             while not client.gone and (text := await client.queue.get()) is not None:
@@ -73,6 +73,6 @@ class Hub:
             self.clients.discard(client)
 
     def close(self) -> None:
-        """Let everybody go: the watch ends."""
+        """Disconnect all browsers: the watch ends."""
         for client in list(self.clients):
             self._let_go(client)

@@ -1,4 +1,4 @@
-"""From lines to samples: a bad line is counted, named once a minute at most, and skipped."""
+"""From lines to samples: a bad line is counted and skipped, with a message at most once per minute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ COMPLAINT_SECONDS = 60.0
 
 
 class Complaints:
-    """Says what is wrong, once a minute at most, and then how many others there were."""
+    """Prints what is wrong, at most once per minute, with the number of messages left out."""
 
     def __init__(self) -> None:
         self._at, self._unsaid = -COMPLAINT_SECONDS, 0
 
     def say(self, text: str) -> None:
-        """Say this, or count it."""
+        """Print this text, or count it."""
         now = time.monotonic()
         if now - self._at < COMPLAINT_SECONDS:
             self._unsaid += 1
@@ -29,16 +29,16 @@ class Complaints:
 
 
 class Intake:
-    """Understands lines one after another.
+    """Turns lines into samples, one after another.
 
     Parameters
     ----------
-    reader : what a line means.
-    complaints : where bad lines are named.
+    reader : understands a line.
+    complaints : prints messages about bad lines.
 
     Attributes
     ----------
-    bad : how many lines were no sample.
+    bad : how many lines were not valid samples.
     """
 
     def __init__(self, reader: Reader, complaints: Complaints | None = None):
@@ -46,7 +46,7 @@ class Intake:
         self._complaints = complaints or Complaints()
 
     def samples(self, lines: Iterable[tuple[bytes, str]]) -> list[Sample]:
-        """The samples in lines, each with a name for a node that has none."""
+        """The samples in lines, each with a node name to use if it has none."""
         found = []
         read = self.reader.read
         for line, node in lines:

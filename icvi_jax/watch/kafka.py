@@ -1,6 +1,6 @@
-"""Samples from a Kafka topic, read by as many workers as there are machines: a partition is a shard.
+"""Samples from a Kafka topic, read by several workers: each partition is a shard.
 
-Offsets are in the checkpoints; those committed to the broker only tell others how far this group is.
+Offsets are in the checkpoints; those committed to the broker only show other tools how far this group is.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Place(NamedTuple):
 
 
 class Read(Message, Protocol):
-    """A message that came from a log: unlike one still to be sent, it always has a partition and an offset."""
+    """A message that was read from a log: unlike one to be sent, it always has a partition and an offset."""
 
     def partition(self) -> int: ...
     def error(self) -> KafkaError | None: ...
 
 
 def settings(place: Place) -> dict[str, object]:
-    """What the client library needs to read; TLS and SASL are set by `given`."""
+    """Settings of the client library for reading; TLS and SASL come from `given`."""
     return {
         "client.id": "icvi",
         "partition.assignment.strategy": "cooperative-sticky",
@@ -66,14 +66,14 @@ def given() -> dict[str, object]:
 
 
 class Worker:
-    """One member of the group: takes in the messages of the partitions that are assigned to it.
+    """One member of the group: processes the messages of the partitions that are assigned to it.
 
     Parameters
     ----------
     place : where to read.
-    folder : of all checkpoints, seen by all workers.
+    folder : for all checkpoints, shared by all workers.
     make : makes a partition, given its folder and id.
-    out : where alarms go, a JSON object a line.
+    out : where alarms are written, one JSON object per line.
     board, silent_after : as for a watch.
     every : seconds between checkpoints.
 
@@ -107,12 +107,12 @@ class Worker:
 
     @property
     def shards(self) -> list[Shard]:
-        """Those of the partitions that this worker has now."""
+        """The shards of the partitions that this worker has now."""
         return [part.shard for part in list(self.partitions.values()) if part.shard]
 
     @property
     def stores(self) -> list[Store]:
-        """Where alarms wait."""
+        """The stores in which alarms wait."""
         return [part.store for part in list(self.partitions.values())]
 
     @property
@@ -126,12 +126,12 @@ class Worker:
     old = property(lambda self: self.counts.old)
 
     def batches(self) -> Iterator[list[Read]]:
-        """Give what has come, at most so much at once; never ends by itself."""
+        """Yield the messages that have come, a limited number at a time; never ends by itself."""
         while True:
             yield cast("list[Read]", self.consumer.consume(BATCH, WAIT))
 
     def take(self, messages: list[Read]) -> None:
-        """Take in messages of all partitions, and save now and then."""
+        """Process messages of all partitions, and save from time to time."""
         found: dict[int, list[Read]] = defaultdict(list)
         for message in messages:
             error = message.error()
@@ -150,7 +150,7 @@ class Worker:
             self.save(list(self.partitions))
 
     def save(self, numbers: list[int]) -> None:
-        """Write checkpoints of these partitions, and tell the broker."""
+        """Write checkpoints of these partitions, and commit their offsets to the broker."""
         self._saved_at = time.monotonic()
         for number in numbers:
             try:
@@ -161,7 +161,7 @@ class Worker:
         self._tell([number for number in numbers if number in self.partitions])
 
     def _tell(self, numbers: list[int]) -> None:
-        """Tell the broker how far the checkpoints are: again and again, until it has heard it."""
+        """Commit the offsets of the checkpoints to the broker; repeated until it succeeds."""
         saved = {number: self.partitions[number].saved for number in numbers}
         news = {n: at for n, at in saved.items() if at is not None and at != self.partitions[n].told}
         if not news:
@@ -170,7 +170,7 @@ class Worker:
             self.consumer.commit(
                 offsets=[TopicPartition(self.place.topic, n, at) for n, at in news.items()], asynchronous=False
             )
-        except KafkaException as error:  # in the middle of a rebalance, say; what counts is the checkpoint
+        except KafkaException as error:  # for example during a rebalance; the checkpoint is what counts
             self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
             return
         for number, at in news.items():
@@ -191,7 +191,7 @@ class Worker:
         self._drop(consumer, taken)
 
     def _lost(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        """Somebody else has them already: nothing of ours counts any more."""
+        """Another worker has them already: what was computed here since the checkpoint is dropped."""
         self._drop(consumer, taken)
 
     def _drop(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
@@ -208,12 +208,12 @@ class Worker:
             self.board.drop(part.id)
 
     def close(self) -> None:
-        """Leave the group; what is assigned is saved first."""
+        """Save what is assigned, then leave the group."""
         self.consumer.close()
 
 
 class Topic:
-    """A topic to which alarms go, with the node as key."""
+    """A Kafka topic for alarms; the key is the node."""
 
     def __init__(self, servers: str, topic: str):
         self.name, self.topic = f"Kafka topic {topic}", topic
@@ -234,11 +234,11 @@ class Topic:
             raise OSError(failed[0])
 
     def close(self) -> None:
-        """Nothing waits: every alarm was waited for."""
+        """Nothing to do: `send` waits for every alarm."""
 
 
 class _Silent:
-    """The client library logs every broken connection; what matters comes as an error."""
+    """Drops the log of the client library, which has every broken connection; real problems are raised as errors."""
 
     def log(self, *_: object) -> None:
         """Ignore it."""

@@ -1,4 +1,4 @@
-"""Readings that come late: a small buffer in time for each node that puts them in order."""
+"""Late samples: a small buffer for each node that puts them in time order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from icvi_jax.watch.sample import Sample, order, seconds
 
 
 class Late:
-    """Holds samples back until their node has been heard `wait` seconds of its own time later.
+    """Holds samples back until their node has sent one that is `wait` seconds later.
 
-    What decides is the time in the samples, never the clock on the wall: the same samples in the same order always come
-    out the same way.
+    Only the times in the samples count, not the clock of the computer: the same input always gives the same output.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class Late:
         return any(order(other.time) == when for other in self._held.get(sample.node, ()))
 
     def push(self, sample: Sample) -> list[Sample]:
-        """Take a sample in, and give those whose turn has come, in order of time."""
+        """Add a sample, and return those that need not wait any longer, in time order."""
         held = self._held.setdefault(sample.node, [])
         bisect.insort(held, sample, key=lambda one: order(one.time) or 0)
         latest = seconds(held[-1].time)
@@ -39,14 +38,14 @@ class Late:
         return out
 
     def held(self) -> list[Sample]:
-        """Everything that is held back, each node's in order of time."""
+        """All samples that are held back, those of each node in time order."""
         return [sample for samples in self._held.values() for sample in samples]
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove all samples."""
         self._held = {}
 
     def restore(self, samples: Iterable[Stored]) -> None:
-        """Hold what `held` gave."""
+        """Hold the samples that `held` returned."""
         for node, time, x in samples:
             self._held.setdefault(node, []).append(Sample(node, time, tuple(x)))

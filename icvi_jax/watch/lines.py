@@ -1,4 +1,4 @@
-"""Lines as they come, and what a line means: JSON objects, or CSV under a header."""
+"""Lines of input and their meaning: JSON objects, or CSV with a header."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 PIECE, WAIT = 1 << 16, 0.5
 BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
-"""Bytes of the longest line that is read; of a longer one no more is kept than shows that it is too long."""
+"""Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
 
 
 class Form(NamedTuple):
-    """What a feed looks like.
+    """The form of a feed.
 
     Attributes
     ----------
     features : names of the readings.
-    header : names of all fields of a CSV line; none where lines are JSON.
+    header : names of all fields of a CSV line; empty where lines are JSON.
     time : name of the time, or empty.
-    units : of the readings that have one: name and unit.
+    units : pairs of a reading and its unit.
     """
 
     features: tuple[str, ...]
@@ -41,16 +41,19 @@ class Form(NamedTuple):
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> Form:
-        """The form that was stored as lists."""
+        """The form from lists, as it was stored."""
         features, header, time, units = (*stored, ())[:4]
         return cls(tuple(features), tuple(header), str(time), tuple((name, unit) for name, unit in units))
 
 
 def lines_of(descriptor: int) -> Iterator[list[bytes]]:
-    """Read all complete lines that are there; an empty list now and then while there is none. Ends with the input."""
+    """Yield the complete lines that have come; an empty list from time to time if there are none. Ends with the
+    input."""
     rest = b""
     while True:
-        if os.name != "nt" and not select.select([descriptor], [], [], WAIT)[0]:  # Windows waits for sockets only
+        if (
+            os.name != "nt" and not select.select([descriptor], [], [], WAIT)[0]
+        ):  # on Windows `select` is for sockets only
             yield []
             continue
         piece = os.read(descriptor, PIECE)
@@ -65,16 +68,16 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
 
 
 class Reader:
-    """Turns lines into samples; the first line settles the format, the first sample the features.
+    """Turns lines into samples; the first line decides the format, the first sample the features.
 
     Parameters
     ----------
-    columns : names of the features; empty: all numbers of the first sample but the time, labels and identifiers.
+    columns : names of the features; empty: all numbers of the first sample except time, labels and identifiers.
     time, node : keys of time and node; an empty `time` is found by its name.
 
     Attributes
     ----------
-    notes : sentences about what was left out by its name.
+    notes : sentences about what was left out because of its name.
     """
 
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE):
@@ -88,11 +91,11 @@ class Reader:
         self._units: dict[str, str] = {}
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
-        """Understand one line; None for a blank line or a header, ValueError for a bad one."""
+        """The sample in one line; None for a blank line or a header, ValueError for a bad line."""
         self.count += 1
         if len(line) > LONGEST_LINE:
             raise ValueError(f"longer than {LONGEST_LINE:,} bytes")
-        # What is no UTF-8 is kept as it is: two such names must not become one.
+        # Bytes that are not UTF-8 are kept: two different names must stay different.
         text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
         text = text.strip(BLANK)
         if not text:
@@ -104,22 +107,22 @@ class Reader:
             fields = _fields(text)
             if not self.header:
                 self._take_header(fields)
-            if fields == self.header:  # also in the middle: whoever writes the lines was started again
+            if fields == self.header:  # also in the middle: the process that writes the lines was started again
                 return None
             if len(fields) != len(self.header):
-                raise ValueError(f"{len(fields)} fields where the header has {len(self.header)}")
+                raise ValueError(f"{len(fields)} fields, but the header has {len(self.header)}")
             record = dict(zip(self.header, fields))
         return self._sample(record, default_node)
 
     @property
     def form(self) -> Form | None:
-        """What is known of the feed, once there was a sample."""
+        """The form of the feed, once there was a sample."""
         if not self._settled:
             return None
         return Form(self.features, self.header, self.time, tuple(self._units.items()))
 
     def go_on(self, form: Form) -> None:
-        """Go on with a feed that was read before."""
+        """Continue with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
         self.time, self._settled, self._units = self.time or form.time, True, dict(form.units)
 
@@ -127,18 +130,18 @@ class Reader:
         """Take the first CSV line as the names."""
         absent = next((name for name in self.features if name not in names), None)
         if absent is not None:
-            raise ValueError(f"neither JSON nor a header with {absent!r}")
+            raise ValueError(f"neither JSON nor a CSV header with {absent!r}")
         if any(_number(name) is not None for name in names):
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
         if len(set(names)) < len(names):
-            raise ValueError("a name appears twice in the header")
+            raise ValueError("a name appears twice in the CSV header")
         self.header = names
 
     def _sample(self, record: dict[str, object], default_node: str) -> Sample:
         """Pick node, time and readings out of a record."""
         node = record.get(self.node, default_node)
         if isinstance(node, (dict, list)) or node is None:
-            raise ValueError(f"{self.node!r} is not a name")
+            raise ValueError(f"{self.node!r} is not the name of a node: expected a text or a number")
         if not self._settled:
             self._settle(record)
         x = tuple([_reading(name, record) for name in self.features])
@@ -148,19 +151,19 @@ class Reader:
         return Sample(known_as(str(node)), said(record.get(self.time)) if self.time else None, x)
 
     def _note_units(self, given: object) -> None:
-        """Units that come with a sample, such as {"celsius": "°C"}."""
+        """Store the units that come with a sample, such as {"celsius": "°C"}."""
         for name, unit in given.items() if isinstance(given, dict) else ():
             if name in self.features and isinstance(unit, str):
                 self._units[name] = unit[:LONGEST_UNIT]
 
     def _settle(self, record: dict[str, object]) -> None:
-        """Find time and features in the first sample: its numbers, but for those whose names say what else they are."""
+        """Find time and features in the first sample: its numbers, except labels and identifiers by their names."""
         time = self.time or next((name for name in record if is_time_name(name) and name not in self._columns), "")
         rest = [name for name in record if name not in (self.node, time)]
         numbers = [name for name in rest if _number(record[name]) is not None]
         found = self._columns or tuple(name for name in numbers if not by_name(name))
         if not found:
-            raise ValueError("no number in the first sample that could be a reading; --columns says which ones are")
+            raise ValueError("the first sample has no number that could be a reading; name the readings with --columns")
         self.features, self.time = found, time
         self.notes = sentences([(name, by_name(name)) for name in numbers if name not in found and by_name(name)])
 
@@ -184,12 +187,12 @@ def _fields(text: str) -> tuple[str, ...]:
 
 
 def _reading(name: str, record: dict[str, object]) -> float:
-    """The reading of one name; NaN where it is missing or not finite."""
+    """The reading with this name; NaN where it is missing or not finite."""
     value = record.get(name, _reading)
     if type(value) is float and -LARGEST <= value <= LARGEST:  # nearly always
         return value
     if value is _reading:
-        raise ValueError(f"no {name!r}, which the first sample had (--columns says what a sample must have)")
+        raise ValueError(f"{name!r} is missing, but the first sample had it (--columns sets what a sample must have)")
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
     number = _number(value)

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: the fleet as a whole and its worst nodes, never one label for every node."""
+"""Metrics for Prometheus: of the fleet and of its worst nodes, never one label for every node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fleet(Protocol):
-    """What metrics are read off."""
+    """Where the metrics come from."""
 
     @property
     def shards(self) -> list[Shard]: ...
@@ -30,14 +30,14 @@ class Fleet(Protocol):
 
 
 class Metrics:
-    """What a scrape sees, read off the watch at that moment.
+    """The metrics of the watch at the moment of a scrape.
 
     Parameters
     ----------
     watch
         The live fleet.
     worst
-        How many of the worst nodes have a line of their own.
+        How many of the worst nodes have their own line.
     """
 
     def __init__(self, watch: Fleet, worst: int):
@@ -51,11 +51,13 @@ class Metrics:
         names = [name for shard in shards for name in list(shard.rows)]
         score = np.concatenate([np.zeros(0), *(shard.score for shard in shards)])
         standing = np.concatenate([np.zeros(0, bool), *(shard.standing for shard in shards)])
-        yield GaugeMetricFamily("icvi_nodes", "Nodes heard so far", len(names))
-        yield CounterMetricFamily("icvi_samples", "Samples taken in", watch.samples)
+        yield GaugeMetricFamily("icvi_nodes", "Nodes so far", len(names))
+        yield CounterMetricFamily("icvi_samples", "Samples counted", watch.samples)
         yield CounterMetricFamily("icvi_alarms", "Alarms raised", watch.alarms)
-        yield CounterMetricFamily("icvi_bad_lines", "Lines that were no sample", watch.bad)
-        yield CounterMetricFamily("icvi_old_samples", "Samples passed over: not later than the last", watch.old)
+        yield CounterMetricFamily("icvi_bad_lines", "Lines that were not valid samples", watch.bad)
+        yield CounterMetricFamily(
+            "icvi_old_samples", "Samples skipped: not later than the last one of their node", watch.old
+        )
         yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
         levels = GaugeMetricFamily("icvi_score", "Distress score over all nodes", labels=["quantile"])
         for quantile in (0.5, 0.9, 0.99, 1.0):
@@ -63,13 +65,13 @@ class Metrics:
         yield levels
         worst = GaugeMetricFamily("icvi_worst_score", "Distress score of the worst nodes", labels=["rank", "node"])
         for rank, row in enumerate(np.argsort(-score, kind="stable")[: self.worst], 1):
-            if row < len(names):  # the scrape may come between a node's arrival and its first score
+            if row < len(names):  # a new node has no score yet
                 worst.add_metric([str(rank), names[row]], float(score[row]))
         yield worst
 
 
 def exposition(fleet: Fleet, worst: int) -> bytes:
-    """The metrics as Prometheus reads them."""
+    """The metrics in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
@@ -79,7 +81,7 @@ def exposition(fleet: Fleet, worst: int) -> bytes:
 
 @contextmanager
 def serving(watch: Fleet, port: int | None, address: str, worst: int) -> Iterator[int | None]:
-    """Serve metrics while the block runs, and give the port; nothing where `port` is None."""
+    """Serve metrics during the `with`, and yield the port; nothing if `port` is None."""
     if port is None:
         yield None
         return

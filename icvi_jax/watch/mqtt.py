@@ -1,4 +1,4 @@
-"""Samples from an MQTT broker, which may go away and come back."""
+"""Samples from an MQTT broker, whose connection may break and come back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT, TIMEOUT = 0.5, 10.0
 
 
 class Message(Protocol):
-    """What paho hands over."""
+    """A message as paho gives it."""
 
     topic: str
     payload: bytes
@@ -32,7 +32,7 @@ class Message(Protocol):
 
 
 class News(NamedTuple):
-    """Messages that were not taken in before, their tickets, and the digest of the last one of each topic."""
+    """Messages that were not processed before, their tickets, and the digest of the last one of each topic."""
 
     messages: list[Message]
     tickets: list[str]
@@ -40,10 +40,10 @@ class News(NamedTuple):
 
 
 def news(messages: Sequence[Message], store: Store) -> News:
-    """The messages without those that were taken in before.
+    """The messages without those that were processed before.
 
-    A message that the broker sends again, since it did not hear that it is safe, is known by its ticket: its identifier
-    there and a digest of it. A retained one, which every new subscription gets, is the last that came from its topic.
+    A message that the broker sends again, because it got no acknowledgement, has a known ticket: its identifier there
+    and a digest of it. A retained message, which every new subscription gets, is the last one of its topic.
     """
     found = News([], [], {})
     for message in messages:
@@ -61,12 +61,12 @@ def news(messages: Sequence[Message], store: Store) -> News:
 
 
 def lines_in(messages: Sequence[Message]) -> list[tuple[bytes, str]]:
-    """The lines of messages; a line without a node is of the node its topic names."""
+    """The lines of messages; the topic names the node of a line without one."""
     return [(line, message.topic) for message in messages for line in message.payload.split(b"\n")]
 
 
 class Publisher:
-    """A topic to which alarms go, with quality of service 1."""
+    """An MQTT topic for alarms, with quality of service 1."""
 
     def __init__(self, host: str, topic: str):
         self.name, self.topic = f"MQTT topic {topic}", topic
@@ -89,7 +89,7 @@ class Publisher:
 
 
 def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -> tuple[PahoClient, str]:
-    """A client that will connect as soon as it can, and what to call its broker.
+    """A client that connects as soon as it can, and the name of its broker.
 
     Parameters
     ----------
@@ -123,16 +123,16 @@ def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -
 
 
 class Subscription:
-    """Messages of a topic, in the order in which they come.
+    """Messages of a topic, in order of arrival.
 
-    With a `folder` the broker keeps messages for us while we are away (a persistent session, quality of service 1), and
-    a message is acknowledged only when it is noted. What was not yet acknowledged comes again, marked as such, after a
-    break of the connection or a restart: see `news`.
+    With a `folder` the broker keeps messages while the watch is not connected (a persistent session, quality of service
+    1), and a message is acknowledged only when it is in the journal. Messages that were not acknowledged come again,
+    marked as such, after a break of the connection or a restart: see `news`.
 
     Parameters
     ----------
     host : as for `client`.
-    topic : with wildcards if one likes.
+    topic : may have wildcards.
     folder : the checkpoint's, or None.
     """
 
@@ -145,8 +145,8 @@ class Subscription:
             name,
             not folder,
             on_connect=self._connected,
-            on_disconnect=lambda *_: self._say("lost the broker, waiting for it"),
-            on_connect_fail=lambda *_: self._say("there is no broker yet, waiting for it"),
+            on_disconnect=lambda *_: self._say("lost the connection, trying again"),
+            on_connect_fail=lambda *_: self._say("no broker there yet, trying again"),
             on_message=lambda _client, _data, message: self.messages.put(message),
         )
         self.client.loop_start()
@@ -158,13 +158,13 @@ class Subscription:
         self, client: PahoClient, _data: object, _flags: object, reason: ReasonCode, _properties: object
     ) -> None:
         if reason.is_failure:
-            self._say(f"the broker refuses ({reason})")
+            self._say(f"the broker refuses the connection ({reason})")
             return
         client.subscribe(self.topic, qos=1)
         self._say(f"listening to {self.topic}")
 
     def bundles(self) -> Iterator[list[Message]]:
-        """Give all messages that are there, waiting for the first; never ends by itself."""
+        """Yield all messages that have come, waiting for the first; never ends by itself."""
         while True:
             try:
                 found = [self.messages.get(timeout=WAIT)]
@@ -179,7 +179,7 @@ class Subscription:
             yield found
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Tell the broker that these are safe."""
+        """Acknowledge these messages to the broker."""
         for message in messages:
             self.client.ack(message.mid, message.qos)
 

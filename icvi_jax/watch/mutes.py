@@ -1,7 +1,7 @@
-"""Nodes that somebody has muted: they rank last, and their alarms are not passed on.
+"""Muted nodes: they rank last, and their alarms are not sent to receivers.
 
-With a folder the names are in a file there, so that they outlast a restart, and workers that share the folder share
-them: what is muted on the page of one is muted for all.
+With a folder, the names are in a file there. So they are kept over a restart, and workers that share the folder share
+them: a node muted on the page of one worker is muted for all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LOOK_SECONDS = 1.0
 
 
 class Mutes:
-    """Names of muted nodes, as the file has them now.
+    """Names of muted nodes.
 
     Parameters
     ----------
-    folder : where the file is, or None: kept in memory.
+    folder : for the file; None keeps the names in memory.
     """
 
     def __init__(self, folder: Path | None = None):
@@ -31,7 +31,7 @@ class Mutes:
 
     @property
     def names(self) -> Set[str]:
-        """All of them; the file is looked at once a second at most."""
+        """The names of all muted nodes; the file is read at most once per second."""
         now = time.monotonic()
         if self._path is not None and now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -39,8 +39,8 @@ class Mutes:
         return self._names
 
     def set(self, node: str, muted: bool) -> None:
-        """Mute a node, or do not any more."""
-        self._looked = -LOOK_SECONDS  # somebody else may have written
+        """Mute a node, or end its mute."""
+        self._looked = -LOOK_SECONDS  # another worker may have changed the file
         names = self.names | {node} if muted else self.names - {node}
         self._names = frozenset(names)
         if self._path is not None:
@@ -50,7 +50,7 @@ class Mutes:
             new.replace(self._path)
 
     def _read(self, path: Path) -> None:
-        """Take the names from the file, if it is another one; one that nobody can read changes nothing."""
+        """Read the names from the file, if it has changed; a file that cannot be read changes nothing."""
         try:
             stamp = path.stat().st_mtime_ns
             if stamp != self._stamp:

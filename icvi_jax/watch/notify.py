@@ -1,7 +1,7 @@
-"""Alarms passed on: to a webhook, an MQTT topic, a Kafka topic. Each at least once, with an id to drop repeats by.
+"""Send alarms to a webhook, an MQTT topic or a Kafka topic: each at least once, with an id to recognise repeats.
 
-An alarm waits in the store until its receiver has taken it, also over a restart. A receiver that fails is tried again
-after a second, then after twice as long each time, up to five minutes; the watch itself never waits for it.
+An alarm waits in the store until its receiver has it, also over a restart. If sending fails, it is tried again after a
+second, then after twice as long each time, up to five minutes; the watch itself never waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IDLE = 0.3
 
 
 class Receiver(Protocol):
-    """Whom alarms are passed on to.
+    """A receiver of alarms.
 
     Attributes
     ----------
@@ -35,10 +35,10 @@ class Receiver(Protocol):
     name: str
 
     def send(self, line: str) -> None:
-        """Pass one alarm on; returns when it has arrived, and raises OSError where it has not."""
+        """Send one alarm; returns when it has arrived, and raises OSError if it has not."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close connections."""
 
 
 class Webhook:
@@ -48,7 +48,7 @@ class Webhook:
         place = urlsplit(url)
         if place.scheme not in ("http", "https") or not place.hostname:
             raise ValueError(f"--webhook {url}: expected http://… or https://…")
-        # Two hooks of one host are told apart, and the rest of the address, which may be a secret, is not shown.
+        # Two hooks of one host have different names, and the rest of the address, which may be secret, is not shown.
         digest = hashlib.blake2b(url.encode(), digest_size=3).hexdigest()
         self.url, self.name = url, f"webhook {place.hostname} ({digest})"
         self._opener = urllib.request.build_opener(_NoMove)
@@ -69,20 +69,20 @@ class Webhook:
 
 
 class _NoMove(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: it would make a GET of the POST, and the alarm would be lost."""
+    """Refuses redirections: the POST would become a GET, and the alarm would be lost."""
 
     def redirect_request(self, *_: object) -> None:
         """Nowhere."""
 
 
 class Sender:
-    """A thread that passes on what waits in the stores.
+    """A thread that sends the alarms that wait in the stores.
 
     Parameters
     ----------
-    receiver : whom to pass alarms on to.
-    stores : gives the stores as they are now.
-    mutes : nodes whose alarms are not passed on.
+    receiver : where to send alarms.
+    stores : returns the present stores.
+    mutes : nodes whose alarms are not sent.
     """
 
     def __init__(self, receiver: Receiver, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
@@ -100,11 +100,11 @@ class Sender:
             try:
                 busy = self._pass_on()
                 pause = FIRST
-            except Exception as error:  # whatever it is: this thread must not end while alarms wait
+            except Exception as error:  # any error: this thread must not end while alarms wait
                 self.failed += 1
                 why = str(error) or type(error).__name__
                 self._complaints.say(f"{self.receiver.name}: {why}; alarms wait and are sent again")
-                pause = FIRST if self.sent > before else pause  # it works now and then: no need to wait for long
+                pause = FIRST if self.sent > before else pause  # some alarms arrived: no need to wait for long
                 self._stop.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST)
                 continue
@@ -112,7 +112,7 @@ class Sender:
                 self._stop.wait(IDLE)
 
     def _pass_on(self) -> bool:
-        """Send what waits, marking each alarm that has arrived; gives whether there was any."""
+        """Send the alarms that wait, and mark each one that has arrived; returns whether there were any."""
         busy = False
         for store in list(self._stores()):
             for alarm in store.waiting(self.receiver.name, 100):
@@ -126,14 +126,14 @@ class Sender:
         return busy
 
     def close(self, patience: float = 5.0) -> None:
-        """End the thread; what is not out waits for the next start."""
+        """End the thread; alarms that are not sent wait for the next start."""
         self._stop.set()
         self._thread.join(patience + TIMEOUT)
         self.receiver.close()
 
 
 def receivers(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Receiver]:
-    """Those whom the options name."""
+    """The receivers that the options name."""
     found: list[Receiver] = [Webhook(url) for url in dict.fromkeys(webhooks)]
     if mqtt:
         from icvi_jax.watch.mqtt import Publisher

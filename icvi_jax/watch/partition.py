@@ -1,4 +1,4 @@
-"""One partition of a topic: a shard whose journal is the log itself."""
+"""One partition of a Kafka topic: a shard whose journal is the log of the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from icvi_jax.watch.store import Store
 
 
 class Message(Protocol):
-    """What a consumer hands over."""
+    """A message as a Kafka consumer gives it."""
 
     def offset(self) -> int: ...  # noqa: D102
     def key(self) -> bytes | None: ...  # noqa: D102
@@ -26,7 +26,7 @@ class Message(Protocol):
 
 
 class Counts(NamedTuple):
-    """What was counted: samples, alarms, lines that were no sample, and samples passed over as old news."""
+    """What was counted: samples, alarms, lines that were not valid samples, and samples skipped as not new."""
 
     samples: int
     alarms: int
@@ -37,19 +37,19 @@ class Counts(NamedTuple):
 class Partition:
     """The nodes of one partition.
 
-    A checkpoint holds the state together with the offset from which to read on, and the alarms that are not out yet:
-    whatever dies, the log from that offset on makes the same state again, bit for bit, and the same alarms.
+    A checkpoint has the state together with the offset from which to continue, and the alarms that are not sent yet.
+    After any crash, the log from that offset on gives the same state again, bit for bit, and the same alarms.
 
     Parameters
     ----------
     pipe, reader, keep_old, late : as for a watch.
-    folder : of the partition's checkpoints, seen by all workers.
+    folder : for the checkpoints of the partition, shared by all workers.
     id : a name that no other partition has.
-    sinks : those who pass alarms on.
+    sinks : names of the receivers of alarms.
 
     Attributes
     ----------
-    offset, saved, told : from where to read on; that in the newest checkpoint; and what the broker was told of it.
+    offset, saved, told : where to continue reading; the offset in the newest checkpoint; the one committed.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Partition:
 
     @property
     def counts(self) -> Counts:
-        """What was counted since this worker has the partition."""
+        """What was counted since this worker got the partition."""
         samples, old = (self.shard.samples - self._before, self.shard.old) if self.shard else (0, 0)
         return Counts(samples, self.alarms, self.intake.bad, old)
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Take in messages in the order of the log; those from before the offset have been counted."""
+        """Process messages in the order of the log; those before the offset have been counted."""
         new = [message for message in messages if self.offset is None or message.offset() >= self.offset]
         if not new:
             return
@@ -104,7 +104,7 @@ class Partition:
         self.offset = new[-1].offset() + 1
 
     def save(self) -> None:
-        """Write a checkpoint if there is anything new."""
+        """Write a checkpoint if something is new."""
         if self.shard is None or self.offset is None or self.offset == self.saved:
             return
         waiting, form = self.store.unmarked(), self.intake.reader.form
@@ -114,5 +114,5 @@ class Partition:
 
 
 def _name(key: bytes | None) -> str:
-    """The name in a message's key, for samples that name no node."""
+    """The name in the key of a message, for samples without a node."""
     return (key or b"").decode("utf-8", "surrogateescape")

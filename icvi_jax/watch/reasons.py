@@ -1,4 +1,4 @@
-"""What a person wants to know beside the word: which reading has moved, from where, to where."""
+"""The reason of an alarm for people: which reading has moved, from where, to where."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 BEFORE, FEW, FAR = 60, 8, 4.0
-"""So many samples say what is usual, so many at least, and what is further from the middle of them has moved."""
+"""How many samples show what is usual, how many are needed at least, and how far from their median is unusual."""
 ROBUST = 1.4826
 
 
 def moved(x: NDArray[np.float64], features: Sequence[str], units: Mapping[str, str]) -> str:
-    """Which reading of the last sample of x (n, p) is furthest from what was usual before; empty where none is far.
+    """Which reading of the last sample of x (n, p) is furthest from what was usual before; empty if none is far.
 
-    The middle is a median, and distances are measured in median absolute deviations: one wild sample moves neither.
+    Usual is the median, and distances are in median absolute deviations: a single extreme sample changes neither.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A sample of a live feed: which node, when, and what it read."""
+"""A sample of a live feed: its node, its time and its readings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Time = str | int | float | None
 
 
 class Sample(NamedTuple):
-    """One line understood.
+    """One sample.
 
     Attributes
     ----------
     node : name of the node.
-    time : as it was written, or None.
-    x : the readings; NaN where there is none.
+    time : as in the input, or None.
+    x : the readings; NaN where one is missing.
     """
 
     node: str
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
 
 
 def checked(node: str, time: Time, x: Sequence[float], features: Sequence[str]) -> Sample:
-    """A sample that a program hands over; a ValueError where it is none.
+    """A sample from Python code; a ValueError if it is not valid.
 
     Examples
     --------
@@ -61,14 +61,14 @@ def checked(node: str, time: Time, x: Sequence[float], features: Sequence[str]) 
 
 
 def said(time: object) -> Time:
-    """The time as it was written; None for what is no time, and for NaN and infinity, which JSON does not have."""
+    """The time as in the input; None for what is not a time, and for NaN and infinity, which JSON does not have."""
     if isinstance(time, float):
         return time if math.isfinite(time) else None
     return time if isinstance(time, (str, int)) else None
 
 
 def order(time: Time) -> int | float | None:
-    """A number that grows with the time: numbers as they are, ISO dates in microseconds; None where there is no order.
+    """A number that grows with time: numbers as they are, ISO dates in microseconds; None where there is no order.
 
     A date without a time zone is taken as UTC.
 
@@ -85,7 +85,7 @@ def order(time: Time) -> int | float | None:
 
 
 def _is_usable(number: int | float) -> bool:
-    """Whether a number may be a time: finite, and no whole number that is larger than any float."""
+    """Whether a number may be a time: finite, and not an integer larger than any float."""
     return -LATEST < number < LATEST
 
 
@@ -142,7 +142,7 @@ def _is_date(text: str) -> bool:
 
 @lru_cache(65536)
 def known_as(name: str) -> str:
-    """The name a node goes by: its own, or where that is long or no valid text, a readable part and a digest of all.
+    """The name used for a node: its own; if that is too long or not valid text, its beginning and a digest.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""The live page: a small web server beside the watch, in a thread of its own.
+"""The live page: a small web server in its own thread beside the watch.
 
-Starlette and uvicorn, not the standard library's server: that one has a thread for each browser and no flow control, so
-that a browser which stops reading holds a thread and its buffers; here it fills a short queue and is let go.
+It uses Starlette and uvicorn, not the server of the standard library: that one has a thread for each browser and no
+flow control, so that a browser which stops reading occupies a thread and its buffers. Here it fills a short queue and
+is disconnected.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY, VIEWS = 0.5, 10_000, 32
 STUCK = 120.0
-"""Seconds: a watch that is longer at one batch, since nobody reads its output, say, is not healthy."""
+"""A watch that spends more seconds on one batch is not healthy: perhaps nobody reads its output."""
 FILES = {
     "/": ("icvi_jax.watch", "page/live.html", "text/html"),
     **{f"/{n}.js": ("icvi_jax.watch", f"page/{n}.js", "text/javascript") for n in ("live", "fleet", "node", "parts")},
@@ -50,9 +51,9 @@ class Site:
     Parameters
     ----------
     fleet, board : the watch and what it shows.
-    token : who may look; empty: anybody who can reach the address.
-    worst : how many nodes have a metric of their own.
-    busy : for how many seconds the watch has been at its present batch; one that never ends is no healthy watch.
+    token : needed for access; empty: everybody who can reach the address has access.
+    worst : how many nodes have their own metric.
+    busy : how many seconds the watch has spent on its present batch; too many are not healthy.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Site:
         page = int(query["page"]) if query.get("page", "").isdigit() else 0
         view = page, query.get("search", "")[:200], query.get("index", "")[:50]
         now, known = time.monotonic(), self._views.get(view)
-        if known is None or now - known[0] > BEAT / 2:  # many browsers, one answer
+        if known is None or now - known[0] > BEAT / 2:  # one answer for many browsers
             if len(self._views) >= VIEWS:
                 self._views.clear()
             body = json.dumps(fleet_view(self.board, *view), ensure_ascii=False, separators=(",", ":")).encode()
@@ -149,7 +150,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -165,7 +166,7 @@ def page_served(
     worst: int = 10,
     busy: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[str]:
-    """Serve the page while the block runs, and give its address."""
+    """Serve the page during the `with`, and yield its address."""
     host, port = address_of(address)
     if not is_loopback(host):
         token = token or secrets.token_urlsafe(16)
@@ -173,9 +174,9 @@ def page_served(
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
-    if sys.platform == "linux":  # a browser that is stopped, not gone, would hold its connection for ever
+    if sys.platform == "linux":  # a browser that hangs would keep its connection for ever
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
-    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # what matters is said by `Guard`
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # `Guard` prints what matters
     site = Site(fleet, board, token, worst, busy)
     config = uvicorn.Config(
         site.app,

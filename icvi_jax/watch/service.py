@@ -1,4 +1,4 @@
-"""Run a watch until its input ends or somebody ends it."""
+"""Run a watch until its input ends or the process is stopped."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from icvi_jax.watch.store import PRINT, Store
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What goes on around a watch.
+    """Input, output and servers of a watch.
 
     Attributes
     ----------
     mqtt : host and topic of a broker to read from.
     kafka : servers, topic and group to read from; without either, standard input is read.
-    folder : of the checkpoint, or None.
+    folder : for the checkpoint, or None.
     keep_old, late, silent_after : as for a watch.
-    prometheus, address, worst : port and address of the metrics, and how many nodes have one of their own.
-    page, token, history : address of the live page, who may see it, and how many samples of a node it shows.
-    webhooks, alarms_mqtt, alarms_kafka : whom alarms are passed on to.
+    prometheus, address, worst : port and address of the metrics, and how many nodes have their own.
+    page, token, history : address of the live page, its token, and how many samples of a node it shows.
+    webhooks, alarms_mqtt, alarms_kafka : receivers of alarms.
     """
 
     mqtt: tuple[str, str] | None = None
@@ -55,7 +55,7 @@ class Service:
 
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> None:
-    """Go on from the last life, then take in what comes."""
+    """Continue from the last checkpoint, then process the input."""
     to = receivers(service.webhooks, service.alarms_mqtt, service.alarms_kafka)
     board = None
     if service.page:
@@ -68,7 +68,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
 def _one_process(
     pipe: Pipeline, make_reader: Callable[[], Reader], service: Service, to: list[Receiver], board: Board | None
 ) -> None:
-    """Standard input or MQTT: one shard, with notes of its own."""
+    """Standard input or MQTT: one shard, with its own journal."""
     sinks = [receiver.name for receiver in to]
     watch = Watch(
         pipe,
@@ -84,7 +84,7 @@ def _one_process(
         again = watch.restore()
         if watch.samples:
             known = f"{watch.samples:,} samples of {watch.nodes:,} nodes"
-            say(f"going on after {known} ({again:,} since the last checkpoint)")
+            say(f"continuing after {known} ({again:,} since the last checkpoint)")
         with _around(watch, lambda: [watch.store], service, to, board) as interrupts:
             if service.mqtt:
                 _from_broker(watch, interrupts, service.mqtt)
@@ -95,7 +95,7 @@ def _one_process(
                     if lines:
                         watch.take([(line, "") for line in lines])
                     watch.idle()
-        watch.end()  # not after an error: the folder says how far things came
+        watch.end()  # not after an error: a restart continues from the folder
     except BrokenPipeError:
         say(f"nobody reads the alarms any more{'; a restart prints them again' if watch.folder else ''}")
         raise
@@ -105,7 +105,7 @@ def _one_process(
 
 
 def _from_broker(watch: Watch, interrupts: Interrupts, mqtt: tuple[str, str]) -> None:
-    """Take in what the broker sends."""
+    """Process the messages of the broker."""
     from icvi_jax.watch.mqtt import Subscription, lines_in, news
 
     subscription = Subscription(*mqtt, watch.folder)
@@ -147,7 +147,7 @@ def _kafka(
 def _around(
     fleet: Fleet, stores: Callable[[], list[Store]], service: Service, to: list[Receiver], board: Board | None
 ) -> Iterator[Interrupts]:
-    """Signals, metrics, the page and those who pass alarms on, while the block runs; Ctrl-C is its usual end."""
+    """Signals, metrics, the page and the senders of alarms, during the `with`; Ctrl-C is its usual end."""
     with ExitStack() as stack:
         interrupts, mutes = Interrupts(), board.mutes if board else Mutes(service.folder)
         stack.callback(interrupts.close)
@@ -166,4 +166,4 @@ def _around(
 
 
 def _tell(fleet: Fleet, heard: str) -> None:
-    say(f"{heard}, {fleet.alarms:,} alarms, {fleet.bad:,} bad lines, {fleet.old:,} old samples passed over")
+    say(f"{heard}, {fleet.alarms:,} alarms, {fleet.bad:,} bad lines, {fleet.old:,} old samples skipped")

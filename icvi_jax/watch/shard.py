@@ -1,4 +1,4 @@
-"""A shard: the live fleet of some nodes, with all that a restart needs, whoever brings the samples."""
+"""A shard: the live fleet of some nodes, with all that a restart needs. Samples may come from any source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from icvi_jax.watch.ticks import Block, Tick, blocks
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16
 LAYOUT = 3
-"""Version of what a checkpoint says beside the state; 1 had a journal of its own, 2 counted samples as positions."""
+"""Version of the extra data in a checkpoint; 1 had its own journal, 2 used counts of samples as positions."""
 
 
 class Shard:
@@ -33,20 +33,20 @@ class Shard:
     ----------
     pipe : the pipeline.
     features : names of the readings of a sample.
-    id : a name that no other shard has; ids of alarms begin with it.
-    keep_old : count samples that are not later than the last one of their node, too.
-    late : hold samples back for so many seconds of their own time, so that those that come late find their place.
+    id : a unique name; ids of alarms begin with it.
+    keep_old : also count samples that are not later than the last one of their node.
+    late : hold samples back for so many seconds of their own time, so that late ones can be put in order.
 
     Attributes
     ----------
-    taken, samples, old : how many were accepted, how many of them are counted by now (the others wait for late ones),
-        and how many were passed over as old news.
+    taken, samples, old : how many samples were accepted, how many of them are computed (the others wait for late
+        ones), and how many were skipped because they were not new.
     rows : row of each node in the fleet.
-    positions : what the caller gave to `save`, such as offsets in a log.
-    heard : when each node was last heard, as `time.monotonic` has it, (N,).
+    positions : as given to `save`, such as offsets in a log.
+    heard : when each node last sent a sample, by `time.monotonic`, (N,).
     counts : samples of each node, (N,).
-    score, standing : of each node's first monitor, and whether any of its alarms stands, (N,).
-    more : what else the caller gave to `save`.
+    score, standing : score of the first monitor of each node, and whether any of its alarms lasts, (N,).
+    more : other data given to `save`.
 
     Examples
     --------
@@ -89,10 +89,10 @@ class Shard:
         except CheckpointError as problem:
             if "configuration" not in str(problem):
                 raise
-            raise CheckpointError(f"{problem}; go on with the options of before, or begin with a new folder") from None
-        extra: Mapping[str, Any] = live.extra or {}  # of our own making: see `save`
+            raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
+        extra: Mapping[str, Any] = live.extra or {}  # written by `save`
         if extra.get("layout") != LAYOUT:
-            raise ValueError(f"{folder}: a checkpoint of another version of the watch: begin with a new folder")
+            raise ValueError(f"{folder}: a checkpoint of another version of the watch: use a new folder")
         shard = cls(pipe, extra["features"], extra["id"], keep_old, late)
         shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
         shard.late.restore(extra["late"])
@@ -106,19 +106,21 @@ class Shard:
 
     @property
     def state(self) -> PipelineState:
-        """The state of all nodes (…, N), in the order of `rows`: the same however samples were cut into batches."""
-        return self.live.state._replace(missing=self._unusable.copy())  # not: ticks at which a node had nothing to say
+        """The state of all nodes (…, N), in the order of `rows`: the same however samples are split into batches."""
+        return self.live.state._replace(
+            missing=self._unusable.copy()
+        )  # without the ticks at which a node had no sample
 
     def take(self, batch: Iterable[tuple[str, Time, Sequence[float]]]) -> list[dict[str, object]]:
-        """Take in samples (node, time, x) in the order in which they came, and give the alarms.
+        """Process samples (node, time, x) in order of arrival, and return the alarms.
 
-        A reading of NaN is a missing one. One sample that is none is a ValueError, and none of the batch is taken in.
+        NaN is a missing reading. If one sample is not valid, this is a ValueError, and none of the batch is used.
         """
         self.accept([checked(node, time, x, self.features) for node, time, x in batch])
         return [alarm for tick in self.compute() for _, alarm in alarms_of(tick, self.id, self.features)]
 
     def accept(self, batch: Iterable[Sample], again: bool = False) -> list[Sample]:
-        """The samples without old news, which `compute` will count; `again`: they were accepted in an earlier life."""
+        """The samples that are new, which `compute` will count; `again`: they were accepted before a restart."""
         fresh = []
         for sample in batch:
             when = order(sample.time)
@@ -134,14 +136,14 @@ class Shard:
         return fresh
 
     def _is_old(self, sample: Sample, when: int | float | None) -> bool:
-        """Whether a sample is not later than the last of its node, as far as anybody can tell."""
+        """Whether a sample is not later than the last one of its node, as far as this is known."""
         last = self._last.get(sample.node)
-        if when is None:  # a time like "nan" among others: replayed, it would count again
+        if when is None:  # a time without an order, like "nan": if sent again, it would count twice
             return last is not None and sample.time is not None
         return (last is not None and when <= last) or (self.late.wait > 0 and self.late.has(sample))
 
     def _line_up(self, sample: Sample, when: int | float) -> None:
-        """Let a sample wait for its turn in time; where none waits, its turn is now."""
+        """Let a sample wait for late ones; without waiting, it is ready at once."""
         turn = [(sample, when)]
         if self.late.wait:
             turn = [(one, order(one.time) or 0) for one in self.late.push(sample)]
@@ -150,28 +152,28 @@ class Shard:
             self._ready.append(one)
 
     def compute(self) -> Iterator[Tick]:
-        """Count what was accepted: the steps that the fleet makes with it."""
+        """Compute the accepted samples; yields the steps of the fleet."""
         ready, self._ready = self._ready, []
         self._make_room(ready)
         for block in blocks(ready, self.rows):
             yield self._step(block)
 
     def flush(self) -> None:
-        """Let `compute` count what waits for late samples, since none will come."""
+        """Let `compute` use the samples that wait for late ones: no more will come."""
         self._ready += self.late.held()
         self.late.clear()
 
     def _step(self, block: Block) -> Tick:
-        """Move the fleet on by a block."""
+        """Advance the fleet by a block."""
         samples, rows, depth, length = block
-        # About the first reading of the node: float32 at an offset of 1e6 would lose what matters.
+        # Relative to the first reading of the node: float32 at an offset of 1e6 would lose digits.
         x = block.readings(len(self.rows), len(self.features)) - self._origin[:, None]
         if length == 1:
             reading = jax.tree.map(lambda a: a[rows], self.live.tick(x[:, 0]))
         else:
             reading = jax.tree.map(lambda a: a[rows, depth], self.live.tick_many(x))
         numbers = self.counts[rows] + depth + 1
-        self.counts[rows] = numbers  # in order: of several, the last one stays
+        self.counts[rows] = numbers  # in order: the last of several stays
         self.samples += len(samples)
         self.heard[rows] = time.monotonic()
         np.add.at(self._unusable, rows, ~reading.seen)
@@ -199,7 +201,7 @@ class Shard:
     def save(
         self, folder: str | os.PathLike[str], positions: Mapping[str, int] | None = None, **more: object
     ) -> os.PathLike[str]:
-        """Write a checkpoint, with the positions in the sources from which a restart has to go on."""
+        """Write a checkpoint, with the positions in the sources from which a restart must continue."""
         self.positions, self.more = dict(positions or {}), more
         return self.live.save(
             folder,

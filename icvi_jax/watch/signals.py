@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between batches only: a sample half taken in would be lost, or counted twice after a restart."""
+"""Ctrl-C and SIGTERM act between batches only: otherwise a sample could be lost, or counted twice after a restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Batch = TypeVar("Batch")
 
 
 class Interrupts:
-    """Takes over both signals until `close`; asked a second time, the process ends at once, as by a kill."""
+    """Handles both signals until `close`; a second signal ends the process at once, like a kill."""
 
     def __init__(self) -> None:
         self.asked = self.waiting = False
@@ -28,7 +28,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def between(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Give the batches; KeyboardInterrupt is raised only while the next one is waited for."""
+        """Yield the batches; KeyboardInterrupt is raised only while waiting for the next one."""
         batches = iter(batches)
         while True:
             self.waiting = True
@@ -43,10 +43,10 @@ class Interrupts:
             yield batch
 
     def busy(self) -> float:
-        """For how many seconds the present batch has been worked on; 0 while the next one is waited for."""
+        """How many seconds the present batch has taken so far; 0 while waiting for the next one."""
         return 0.0 if self.waiting else time.monotonic() - self._since
 
     def close(self) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         for number, handler in self.before.items():
             signal.signal(number, handler)

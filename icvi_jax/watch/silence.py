@@ -1,4 +1,4 @@
-"""Nodes that say nothing any more: an alarm of their own, once for each silence."""
+"""Nodes that send nothing any more: one alarm for each silence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LOOK_SECONDS = 1.0
 
 
 class Silence:
-    """Looks for nodes that have not been heard for `after` seconds of the clock on the wall; 0: for none.
+    """Looks for nodes that have sent nothing for `after` seconds of real time; 0: never.
 
-    A silence has the number of the node's last sample in its id, so that a restart repeats it under the same id.
+    The id of a silence has the number of the last sample of the node, so that a restart repeats it with the same id.
     """
 
     def __init__(self, after: float = 0.0):
@@ -26,13 +26,13 @@ class Silence:
         self._known: dict[str, set[tuple[int, float]]] = {}
 
     def look(self, shard: Shard, store: Store, board: Board | None = None) -> int:
-        """Raise an alarm for each node that has fallen silent since the last look; gives how many."""
+        """Raise an alarm for each node that became silent since the last call; returns how many."""
         now = time.monotonic()
         if not self.after or now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
             return 0
         self._looked[shard.id] = now
         rows = np.flatnonzero(now - shard.heard > self.after)
-        silent = set(zip(rows.tolist(), shard.heard[rows].tolist()))  # since then: a node may fall silent again
+        silent = set(zip(rows.tolist(), shard.heard[rows].tolist()))  # with the time: a node may become silent again
         new, self._known[shard.id] = silent - self._known.get(shard.id, set()), silent
         names = list(shard.rows) if new else []
         found = []
@@ -44,7 +44,7 @@ class Silence:
                 "time": None,
                 "alarm": "silent",
                 "sample": number,
-                "reason": f"nothing heard for {self.after:g} seconds",
+                "reason": f"no sample for {self.after:g} seconds",
             }
             found.append((str(record["id"]), json_line(record)))
             if board is not None:

@@ -1,10 +1,10 @@
-"""What a watch must not forget between checkpoints, in one SQLite file whose transactions are whole or not at all.
+"""What a watch must keep between checkpoints, in one SQLite file with atomic transactions.
 
-Samples that came together are noted, with the tickets of the messages they came in, before they are computed: from
-then on they count, once, whatever happens. A restart loads the checkpoint and computes what was noted after it. Alarms
-wait here until each of those who pass them on (standard output, a webhook, …) has marked them as out.
+Samples that came together are written to the journal, with the tickets of the messages they came in, before they are
+computed: from then on they count exactly once. A restart loads the checkpoint and computes the journal after it. Alarms
+wait here until each receiver (standard output, a webhook, …) has marked them as sent.
 
-Every commit is on the disk (`synchronous=FULL`) before a broker hears that a message is safe.
+Every commit is on the disk (`synchronous=FULL`) before a message is acknowledged to a broker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from icvi_jax.watch.sample import Sample
 FILE, LOCK = "watch.db", "watch.lock"
 PRINT = "print"
 TICKETS = 4096
-"""So many of the latest tickets are kept: more than a broker sends ahead of the answers."""
+"""How many of the latest tickets are kept: more than a broker sends without acknowledgement."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, samples TEXT);
@@ -37,30 +37,31 @@ CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, number INTEGER);
 
 
 class Batch(NamedTuple):
-    """Samples that came together; so many samples came before them."""
+    """Samples that came together, and how many samples came before them."""
 
     number: int
     samples: list[Sample]
 
 
 class Waiting(NamedTuple):
-    """An alarm that is not out yet: its place in the order, and its line of JSON."""
+    """An alarm that is not sent yet: its number in the order, and its line of JSON."""
 
     number: int
     line: str
 
 
 class Store:
-    """The notes of one folder, which no second process can open; of no folder: in memory, without samples.
+    """The journal and the alarms in one folder, which no second process can open; without a folder: in memory, only
+    alarms.
 
     Parameters
     ----------
-    folder : where the file is kept, or None.
-    sinks : those who pass alarms on; an alarm stays until all of them have marked it.
+    folder : for the file, or None.
+    sinks : names of the receivers; an alarm stays until all of them have marked it.
 
     Attributes
     ----------
-    id : a name of this watch that no other has; ids of alarms begin with it.
+    id : a unique name of this watch; ids of alarms begin with it.
     form : of the feed, once known.
     topics : digest of the last message of each topic.
     """
@@ -95,7 +96,7 @@ class Store:
 
     @staticmethod
     def _only_here(folder: Path) -> sqlite3.Connection:
-        """Hold a lock on the folder; it goes with the process, however that ends."""
+        """Lock the folder; the lock ends with the process, also after a crash."""
         folder.mkdir(parents=True, exist_ok=True)
         lock = sqlite3.connect(folder / LOCK, isolation_level=None, check_same_thread=False, timeout=0)
         try:
@@ -109,7 +110,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; an error says what could not be written, and where."""
+        """An atomic transaction; an error says what could not be written, and where."""
         with self._guard:
             self.check()
             try:
@@ -124,7 +125,7 @@ class Store:
                         self._db.rollback()
 
     def check(self) -> None:
-        """See that the file is still there: one that was removed can be written to, and nobody would ever read it."""
+        """Check that the file still exists: a removed file can be written to, and the data would be lost."""
         try:
             here = os.stat(self._path).st_ino if self._path else 0
         except OSError:
@@ -133,7 +134,7 @@ class Store:
             raise OSError(f"--checkpoint {self.folder}: the folder or {FILE} in it has been removed or replaced")
 
     def knows(self, ticket: str) -> bool:
-        """Whether the message with this ticket was taken in before."""
+        """Whether the message with this ticket was processed before."""
         return ticket in self._tickets
 
     def note(
@@ -144,7 +145,7 @@ class Store:
         tickets: Sequence[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        """Note samples before they are computed; `number` samples came before them."""
+        """Write samples to the journal before they are computed; `number` samples came before them."""
         with self._transaction() as db:
             if form != self.form:
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('form', ?)", [json.dumps(form)])
@@ -161,7 +162,7 @@ class Store:
             del self._tickets[next(iter(self._tickets))]
 
     def after(self, number: int) -> list[Batch]:
-        """The batches noted when `number` samples or more had been computed, in order."""
+        """The batches of the journal from sample `number` on, in order."""
         found = self._db.execute("SELECT number, samples FROM journal WHERE number >= ? ORDER BY number", [number])
         batches = [
             Batch(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)]) for first, text in found
@@ -172,7 +173,7 @@ class Store:
         return batches
 
     def add(self, at: int, alarms: Sequence[tuple[str, str]]) -> None:
-        """Let alarms (id, line) wait for those who pass them on; one that was added before is not added again."""
+        """Store alarms (id, line) for all receivers; an alarm that is already stored is not added again."""
         with self._transaction() as db:
             db.executemany(
                 "INSERT OR IGNORE INTO alarms (id, at, line) VALUES (?, ?, ?)", [(id, at, line) for id, line in alarms]
@@ -189,7 +190,7 @@ class Store:
             return [Waiting(*row) for row in found]
 
     def print_waiting(self, out: TextIO) -> None:
-        """Print the alarms that are not out yet, and mark them."""
+        """Print the alarms that are not printed yet, and mark them."""
         while waiting := self.waiting(PRINT):
             for alarm in waiting:
                 print(alarm.line, file=out)
@@ -197,28 +198,28 @@ class Store:
             self.mark(PRINT, waiting[-1].number)
 
     def unmarked(self) -> list[tuple[str, str]]:
-        """Alarms (id, line) that are not out everywhere."""
+        """Alarms (id, line) that some receiver has not got."""
         with self._guard:
             out = f"SELECT coalesce(min(number), 0) FROM marks WHERE sink IN ({','.join('?' * len(self.sinks))})"
             rows = f"SELECT id, line FROM alarms WHERE number > ({out}) ORDER BY number"
             return self._db.execute(rows, self.sinks).fetchall()
 
     def mark(self, sink: str, number: int) -> None:
-        """Note that `sink` has passed on all alarms up to this one."""
+        """Mark all alarms up to this one as sent to `sink`."""
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", [sink, number])
 
     def forget(self, number: int) -> None:
-        """Forget batches before sample `number`, which a checkpoint has, and the alarms before it that are all out."""
+        """Delete the batches before sample `number`, which a checkpoint has, and the alarms before it that are sent."""
         with self._transaction() as db:
             db.execute("DELETE FROM journal WHERE number < ?", [number])
             out = f"SELECT coalesce(min(number), 0) FROM marks WHERE sink IN ({','.join('?' * len(self.sinks))})"
             db.execute(f"DELETE FROM alarms WHERE at <= ? AND number <= ({out})", [number, *self.sinks])
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the file and unlock the folder."""
         for connection in (getattr(self, "_db", None), self._lock):
             if connection is not None:
-                with suppress(sqlite3.Error):  # a cursor somewhere keeps a closed connection, and its lock, alive
+                with suppress(sqlite3.Error):  # otherwise an open cursor would keep the connection and its lock
                     connection.rollback()
                 connection.close()

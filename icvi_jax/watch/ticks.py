@@ -1,4 +1,4 @@
-"""Samples as they come, cut into what a fleet takes in at once: so many samples of every node, in their order."""
+"""Split samples into blocks that a fleet computes in one call: some samples of every node, in their order."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from icvi_jax.types import Reading
 from icvi_jax.watch.sample import Sample
 
 LONGEST = 64
-"""Most samples of a node that are taken in at once. Lengths are powers of two: an engine that compiles for a length
-does so seven times at most."""
+"""Most samples of a node in one block. Lengths are powers of two, so that an engine which compiles for each length
+does so at most seven times."""
 
 
 class Block(NamedTuple):
-    """Samples to take in at once.
+    """Samples to compute in one call.
 
     Attributes
     ----------
-    samples : a node's are in order of time; all first ones of a node before all second ones.
+    samples : those of a node in time order; the first ones of all nodes before the second ones.
     rows : row of each of their nodes.
-    depth : how many samples of its node are before each one in the block.
+    depth : how many samples of the same node are before each one in the block.
     length : a power of two; more than the largest depth.
     """
 
@@ -33,20 +33,20 @@ class Block(NamedTuple):
     length: int
 
     def readings(self, streams: int, features: int) -> NDArray[np.float64]:
-        """(streams, length, features); NaN where a node has nothing to say."""
+        """(streams, length, features); NaN where a node has no sample."""
         x = np.full((streams, self.length, features), np.nan)
         x[self.rows, self.depth] = [sample.x for sample in self.samples]
         return x
 
 
 class Tick(NamedTuple):
-    """Samples that the fleet has taken in.
+    """Samples that the fleet has computed.
 
     Attributes
     ----------
     samples, rows, depth : as in a `Block`.
-    numbers : which sample of its node each one is, from 1.
-    reading : of these samples; its arrays lead with one entry for each.
+    numbers : the number of each sample within its node, from 1.
+    reading : of these samples; the first axis of its arrays runs over them.
     """
 
     samples: list[Sample]
@@ -57,7 +57,7 @@ class Tick(NamedTuple):
 
 
 def blocks(samples: Sequence[Sample], rows: Mapping[str, int]) -> Iterator[Block]:
-    """Cut samples into blocks; any cut gives the same numbers."""
+    """Split samples into blocks; any split gives the same results."""
     if not samples:
         return
     row = np.array([rows[sample.node] for sample in samples])

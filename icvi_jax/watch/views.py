@@ -1,4 +1,4 @@
-"""What the live page asks for, as plain data: the fleet in pages, one node, and how things are."""
+"""The data of the live page: the fleet in pages, one node, and a summary."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from icvi_jax.watch.board import Board
 from icvi_jax.watch.metrics import Fleet
 
 PAGE, STRIP, LATELY = 50, 120, 600.0
-"""Nodes on a page, samples in a row of the heat map, and seconds for which an alarm is news."""
+"""Nodes per page, samples in a row of the heat map, and for how many seconds an alarm is new."""
 FINE, NEWS, DISTRESS, SILENT, MUTED = range(5)
 
 
 def states(board: Board) -> NDArray[np.uint8]:
-    """How each node is, in the order of the board's rows; 255 for those that another worker has."""
+    """The condition of each node, in the order of the rows of the board; 255 for nodes of another worker."""
     now = time.monotonic()
     with board.lock:
         n = len(board.names)
@@ -33,7 +33,7 @@ def states(board: Board) -> NDArray[np.uint8]:
 
 
 def summary(fleet: Fleet, board: Board) -> dict[str, object]:
-    """How things are, in a few numbers."""
+    """The condition of the fleet, in a few numbers."""
     counts = np.bincount(states(board), minlength=256)
     return {
         "samples": fleet.samples,
@@ -49,7 +49,7 @@ def summary(fleet: Fleet, board: Board) -> dict[str, object]:
 
 
 def names_view(board: Board) -> dict[str, object]:
-    """Names of all nodes that are here, sorted: the order of `states` in `fleet_view`."""
+    """Names of all nodes of this worker, sorted: the order of `states` in `fleet_view`."""
     return {"names": [board.names[row] for row in _sorted_rows(board)]}
 
 
@@ -60,7 +60,8 @@ def _sorted_rows(board: Board) -> list[int]:
 
 
 def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> dict[str, object]:
-    """One page of the ranking, each node with the last values of one index; and how every node is, in one text."""
+    """One page of the ranking, each node with the last values of one index; and the condition of all nodes in one
+    text."""
     ranked = board.ranked(search)
     pages = max(1, -(-len(ranked) // PAGE))
     page = min(page, pages - 1)
@@ -96,7 +97,7 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
 
 
 def node_view(board: Board, name: str) -> dict[str, object] | None:
-    """All that is kept of one node; None where there is no such node."""
+    """All data of one node; None if there is no such node."""
     history = board.history(name)
     if history is None:
         return None
@@ -118,7 +119,7 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         "features": {
             name: [_number(value) for value in history.x[:, i]]
             for i, name in enumerate(board.features)
-            if np.isfinite(history.x[:, i]).any()  # the others are of other partitions
+            if np.isfinite(history.x[:, i]).any()  # the others belong to other partitions
         },
         "indices": {f: [_number(v) for v in history.values[:, i]] for i, f in enumerate(board.indices)},
         "label": history.label.tolist(),

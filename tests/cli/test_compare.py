@@ -31,7 +31,7 @@ def compare(tmp_path, capsys):
 
 def test_compare_names_the_preferred(compare):
     said = compare("s3", "-k", "2", "5")
-    assert re.search(r"xb \(small is good\) prefers k = [25]", said) and "spoke first" in said
+    assert re.search(r"xb \(small is good\) prefers k = [25]", said) and "first spike" in said
 
 
 def test_compare_has_numbers_everywhere_and_marks_are_stretches(tmp_path, compare):
@@ -43,7 +43,7 @@ def test_compare_has_numbers_everywhere_and_marks_are_stretches(tmp_path, compar
         cells = re.search(rf"^k = {k} +(.*)$", told, re.M)[1].split()
         assert all(re.match(r"-?\d", cell) for cell in cells[:4]), cells
     assert re.search(r"^k = 1 +\d\S* +\d\S* +– ", told, re.M)
-    assert "k = 1: one cluster throughout: the indices have nothing to compare" in told
+    assert "k = 1: only one cluster all the time: the indices have nothing to compare" in told
     assert " of 1" in told and " of 2" not in told, "one stretch, not a change there and one back"
 
 
@@ -75,4 +75,4 @@ def test_many_indices_have_a_row_each(tmp_path, compare):
 def test_one_cluster_throughout_is_said(tmp_path, capsys):
     np.save(tmp_path / "x.npy", A[:60, None])
     assert main(["run", str(tmp_path / "x.npy"), "-k", "1", "--out", str(tmp_path / "o")]) == 0
-    assert "one cluster throughout: the indices have nothing to compare" in capsys.readouterr().out
+    assert "only one cluster all the time: the indices have nothing to compare" in capsys.readouterr().out

@@ -40,7 +40,10 @@ def test_closed_ends(tmp_path):
     ended = called("datasets", preexec_fn=lambda: os.close(1))
     assert (ended.returncode, ended.stderr) == (0, "")
     ended = called("run", "-", preexec_fn=lambda: os.close(0), cwd=tmp_path)
-    assert (ended.returncode, ended.stderr) == (2, "icvi: standard input: it is closed\n")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "icvi: standard input: it is closed; give a file, or pipe one into the command\n",
+    )
 
 
 def test_a_pipe_is_a_source(tmp_path):

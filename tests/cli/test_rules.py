@@ -47,7 +47,7 @@ COMMAS = "Zeit;T;Menge\n" + "".join(
                 "left out: 'id' (identifiers by their names",
                 "left out: 'sample' (counters",
                 "left out: 'fan' (only two values",
-                "left out: 'altitude' (the same value throughout",
+                "left out: 'altitude' (the same value in all rows",
             ],
         ),
         (EPOCH, "temp, hum", "recorded_at", ["'recorded_at' is the time, in milliseconds since 1970"]),
@@ -92,7 +92,7 @@ def test_the_scale_is_that_of_the_first_rows_unless_refused(tmp_path, capsys):
     path.write_text(SCALES)
     assert main(["run", str(path), "-k", "2", "--no-standardize", "--out", str(tmp_path / "o")]) == 0
     told = capsys.readouterr().out
-    assert "standardized: no" in told and "and so counts for more (--standardize" in told
+    assert "standardized: no" in told and "so it counts for more (--standardize" in told
     config = tmp_path / "icvi.toml"
     config.write_text("standardize = false\n")
     assert main(["run", str(path), "-k", "2", "--config", str(config), "--out", str(tmp_path / "o")]) == 0
@@ -115,9 +115,9 @@ def test_numbers_read_back_as_they_were_meant(tmp_path):
         (
             "a;b\n1,234;1\n2,345;2\n",
             [1.234, 2.345],
-            "decimal commas in 'a': '1,234' is 1.234 (it could be read otherwise)",
+            "decimal commas in 'a': '1,234' is 1.234 (it could also mean another date)",
         ),
-        ('a,b\n"1,234",1\n"2,345",2\n', [1234, 2345], "in 'a': '1,234' is 1234 (it could be read otherwise)"),
+        ('a,b\n"1,234",1\n"2,345",2\n', [1234, 2345], "in 'a': '1,234' is 1234 (it could also mean another date)"),
         ("a;b\n1,234,567;1\n1,5;2\n", None, "'1,234,567' is not a number"),
     ],
 )
@@ -163,7 +163,7 @@ def test_booleans_are_alike_in_text_and_parquet(tmp_path):
     tables = []
     for name in ("a.csv", "a.parquet"):
         write_table(tmp_path / name, columns)
-        assert read(tmp_path / name).notes == ("left out: 'fan' (only two values; --columns takes them all the same)",)
+        assert read(tmp_path / name).notes == ("left out: 'fan' (only two values; --columns uses them anyway)",)
         tables.append(read(tmp_path / name, columns=["v", "fan"]))
     np.testing.assert_array_equal(tables[0].x, tables[1].x)
     assert set(tables[0].x[:, 1]) == {0.0, 1.0}
@@ -203,7 +203,7 @@ def test_names_that_are_readings_stay():
             "no column is left to cluster: left out: 'b' (only two",
         ),
         ("a,b\n1,5,2\n1,5,3\n", "(decimal commas? then put semicolons between the fields)"),
-        (",".join(f"c{n}" for n in range(10_000)) + "\n" + ",".join(["1"] * 10_000), "10,000 columns are more than"),
+        (",".join(f"c{n}" for n in range(10_000)) + "\n" + ",".join(["1"] * 10_000), "10,000 columns, at most"),
         ("x" * 200_000 + ",b\n1,2\n", "a field of more than 131,072 characters: is this a table"),
     ],
     ids=["empty", "nothing left", "commas", "wide", "long field"],

@@ -67,7 +67,7 @@ def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
     ("content", "said"),
     [
         ("a,b\n1,2\n\n3,x\n", "row 4, column 2 ('b'): 'x' is not a number"),
-        ("# logger\na,b\n1,2\n3\n", "row 4, column 2 ('b'): 1 fields where the first row has 2"),
+        ("# logger\na,b\n1,2\n3\n", "row 4, column 2 ('b'): 1 fields, but the first row has 2"),
         ("a,b,a\n1,2,3\n", "row 1, column 3 ('a'): the name is already that of column 1"),
         ("a,b\n1,2\n3,1e30\n", "row 3, column 2 ('b'): too large"),
         ("t,b\n2024-01-01,2\nsoon,4\n", "row 3, column 1 ('t'): 'soon' is not a time"),
@@ -78,7 +78,7 @@ def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
         ("t,b\ns,m\n1,2\n", "row 2, column 1 ('t'): 's' is not a number (a row of units? remove it)"),
         ('{"a": 1}\n{"a": 2}\n', "JSON, not a table"),
         ("<html></html>", "HTML or XML, not a table"),
-        ("a,b\r1,2\r3,4\r", "a carriage return alone"),
+        ("a,b\r1,2\r3,4\r", "a carriage return only"),
         ("a,b\n" + "x" * 2_000_000 + ",1\n", "a line of more than 1,000,000 bytes"),
     ],
 )
@@ -154,7 +154,7 @@ def test_clocks_that_do_not_tick_together_get_windows(tmp_path):
     rng = np.random.default_rng(0)
     rows = [f"{60 * t + rng.uniform(0, 30):.3f},{n},{t % 7}" for t in range(50) for n in "abc"]
     fleet = read_fleet(put(tmp_path, "a.csv", "time,node,v\n" + "\n".join(rows)))
-    assert fleet.x.shape[1] < 60 and "do not tick together" in fleet.notes[0]
+    assert fleet.x.shape[1] < 60 and "times of the nodes differ" in fleet.notes[0]
 
 
 def test_wide_names_split_where_every_node_has_every_variable():

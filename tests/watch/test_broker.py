@@ -97,7 +97,7 @@ def watch(tmp_path, broker):
 def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(broker, watch, expected):
     items = samples()
     watch.start()  # before there is a broker
-    until(lambda: watch.said("waiting for it"), "the complaint that there is no broker")
+    until(lambda: watch.said("trying again"), "the complaint that there is no broker")
     broker.start()
     until(lambda: watch.said("listening"), "the subscription")
     broker.publish(items[:200])

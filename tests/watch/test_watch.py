@@ -191,6 +191,6 @@ def test_a_folder_of_other_options_is_refused_and_left_as_it_is(tmp_path):
     watch.close()
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")}
     other = pipeline_of(Model(clusterer="oec", index=("xb",), standardize=False))
-    with pytest.raises(ValueError, match="clusterer is .*SequentialKMeans.* or begin with a new folder"):
+    with pytest.raises(ValueError, match="clusterer is .*SequentialKMeans.* or a new folder"):
         Watch(other, Reader(), tmp_path, io.StringIO()).restore()
     assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")} and before

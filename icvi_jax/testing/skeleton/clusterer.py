@@ -1,4 +1,4 @@
-"""Skeleton of a clusterer: the first k samples are centres, and the nearest one follows each later sample."""
+"""Skeleton of a clusterer: the first k samples are centres, and the nearest one moves towards each later sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
 class SkeletonState(NamedTuple):
-    """Centres (k, p, *streams), and which of them there are (k, *streams)."""
+    """Centres (k, p, *streams), and which of them are in use (k, *streams)."""
 
     centers: Array
     active: Array
@@ -20,12 +20,12 @@ class SkeletonState(NamedTuple):
 
 @spec
 class SkeletonClusterer(Clusterer):
-    """k centres that follow their members at a fixed pace.
+    """k centres that move towards their members at a fixed rate.
 
     Parameters
     ----------
     k : number of clusters.
-    rate : the part of the way to a new member that its centre goes.
+    rate : how far a centre moves towards a new member: 0 stays, 1 goes all the way.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class SkeletonClusterer(Clusterer):
     rate: float = 0.05
     name: ClassVar = "skeleton"
     crisp: ClassVar = True
-    forgets: ClassVar = "old members of each cluster, at a fixed pace."
+    forgets: ClassVar = "old members of each cluster, at a fixed rate."
     avoid: ClassVar = "Where the number of clusters is not known."
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Skeleton of an index: the widest cluster over the smallest distance of two.      max_i L_i / h"""
+"""Skeleton of an index: the widest cluster over the smallest distance between two.      max_i L_i / h"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from icvi_jax.types import Array
 
 @spec
 class SkeletonIndex(Comparison):
-    r"""Widest cluster over the narrowest gap; small is good.
+    r"""Largest spread over the smallest distance; small is good.
 
     .. math:: \max_i L_i / \min_{i≠j} ‖v_i − v_j‖²
 
@@ -20,7 +20,7 @@ class SkeletonIndex(Comparison):
 
     References
     ----------
-    Where the formula is from.
+    Where the formula comes from.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class SkeletonMonitor(Monitor):
     Parameters
     ----------
     excess : how far above the mean, on the log scale, an index may be.
-    warm : values that are heard in silence.
+    warm : number of values at the start without an alarm.
     """
 
     excess: float = 2.0

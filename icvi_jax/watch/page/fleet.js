@@ -15,7 +15,7 @@ export function tiles(now) {
   const all = [[whole(now.nodes), "nodes", ""], [whole(now.distressed), "in distress", now.distressed ? "bad" : ""],
     [whole(now.lately), "with an alarm lately", now.lately ? "warn" : ""], [now.silent === null ? "–" : whole(now.silent), "silent", now.silent ? "warn" : ""],
     [neat(rate < 10 ? +rate.toFixed(1) : Math.round(rate)), "samples a second", ""], [whole(now.samples), "samples", ""], [whole(now.alarms), "alarms", ""],
-    [whole(now.bad), "bad lines", now.bad ? "warn" : ""], [whole(now.old), "old samples passed over", ""]];
+    [whole(now.bad), "bad lines", now.bad ? "warn" : ""], [whole(now.old), "old samples skipped", ""]];
   $("tiles").replaceChildren(...all.map(([value, words, name]) => { const li = make("li", undefined, name); li.append(make("b", value), words); return li; }));
   document.title = (now.distressed ? `(${now.distressed}) ` : "") + "icvi watch";
 }
