@@ -1,7 +1,8 @@
 """Labelled streams for clusterers, and the scores of what was found in them.
 
 Sets are read from ICVI_SHARED, or from ../shared beside the project. S1–S3, gas sensors and SKAB are scaled by mean and
-spread of their first 200 rows; the replayed sets are already standardised.
+spread of their first 200 rows; the replayed sets are already standardised, and
+scaled so only where that is asked for.
 """
 
 import os
@@ -36,13 +37,17 @@ def gas(rows):
     return X[: n * rows].reshape(n, rows, -1).mean(1), mode[: n * rows : rows]
 
 
-def streams(full=False, seeds=1):
-    """Yield (group, X, mode, changes); `full` adds sets that no setting was chosen on, and the gas row by row."""
+def streams(full=False, seeds=1, scale=False):
+    """Yield (group, X, mode, changes), seed by seed; `full` adds sets that no setting was chosen on, and all gas rows.
+
+    `scale`: the labelled sets, too, by their first rows.
+    """
     from replay import replay
 
     for order in ORDERS:
         for seed in range(seeds):
             for name, X, mode, changes in replay(order, seed=seed, names=None if full else TUNED):
+                X = scaled(X) if scale else X
                 yield order if name in TUNED else f"{order}, held out", X, mode, changes
     for make in (icvi.streams.s1, icvi.streams.s2, icvi.streams.s3):
         for seed in range(seeds):
@@ -69,6 +74,13 @@ def agreement(mode, label):
         m, found = mode[window], label[window]
         got.append(adjusted_rand_index(m[m >= 0], found[m >= 0]))
     return float(np.mean(got)) if got else np.nan
+
+
+def uncertainty(values, seeds):
+    """Twice the standard error of the mean over seeds, whose values follow each other; NaN where there is one."""
+    if seeds < 2 or len(values) % seeds or len(values) < seeds:
+        return np.nan
+    return float(2 * np.reshape(values, (seeds, -1)).mean(1).std(ddof=1) / np.sqrt(seeds))
 
 
 def wrong_k(mode, k):

@@ -1,7 +1,8 @@
 """Clusterers on labelled streams: how right, how many, how loud at a change, at what cost; rivals in the same run.
 
     python benchmarks/clusterers.py                     six labelled sets in four orders, S1–S3, gas sensors, SKAB
-    python benchmarks/clusterers.py --seeds 5           several seeds of each
+    python benchmarks/clusterers.py --seeds 5           several seeds of each, and what the mean is uncertain by
+    python benchmarks/clusterers.py --scale             the labelled sets, too, scaled by their first 200 rows
     python benchmarks/clusterers.py --full              also sets that no setting was chosen on
     python benchmarks/clusterers.py --river             river's clusterers alone, and a partition that uses no data
     python benchmarks/clusterers.py --csv FILE          the table as a file; more runs add to it
@@ -9,10 +10,10 @@
     python benchmarks/clusterers.py --speed             cost a sample alone: a fleet, in processor time
 
 ARI: mean adjusted Rand index by persistent name in windows of 500 samples that overlap by half, from sample 200 on;
-noise and transitions are left out. k error: mean |k − modes in the window| at the windows' ends. AUC at changes: the
-largest rise of the logarithm of the score within 50 samples after a change over its median in the 100 before, against
-the same at all other places of the stream, by rank: 0.5 is chance. Cost is processor time. Streams: see
-`clusterer_streams`.
+noise and transitions are left out. ±: twice the standard error of its mean over seeds. k error: mean |k − modes in the
+window| at the windows' ends. AUC at changes: the largest rise of the logarithm of the score within 50 samples after a
+change over its median in the 100 before, against the same at all other places of the stream, by rank: 0.5 is chance.
+Cost is processor time. Streams: see `clusterer_streams`.
 """
 
 import argparse
@@ -30,12 +31,13 @@ OURS = {
     "sk-means, k = 3, memory 100": icvi.SequentialKMeans(k=3, memory=100.0, seeding="distinct"),
     "sk-means, k = 3, memory 50": icvi.SequentialKMeans(k=3, memory=50.0, seeding="distinct"),
     "merge-split": icvi.MergeSplit(),
+    "merge-split, traffic 0.4": icvi.MergeSplit(traffic=0.4),
     "rebirth, k = 10": icvi.RebirthKMeans(k=10),
     "fuzzy, k = 3": icvi.FuzzyCMeans(k=3),
     "oec": icvi.OnlineEllipsoidal(capacity=16),
     "oec, memory 100": icvi.OnlineEllipsoidal(capacity=16, memory=100.0),
 }
-HEADS = ("stream", "clusterer", "ARI", "k error", "XB AUC", "DB AUC", "surprise AUC", "µs a sample")
+HEADS = ("stream", "clusterer", "ARI", "±", "k error", "XB AUC", "DB AUC", "surprise AUC", "µs a sample")
 
 
 def follow(clusterer, everything, forgetting):
@@ -56,7 +58,7 @@ def follow(clusterer, everything, forgetting):
     return found
 
 
-def ours(everything, forgetting):
+def ours(everything, forgetting, seeds):
     """Yield the rows of our clusterers."""
     for name, clusterer in OURS.items():
         found = follow(clusterer, everything, forgetting)
@@ -66,13 +68,13 @@ def ours(everything, forgetting):
         for title in dict.fromkeys(title for title, *_ in everything):
             mine = [(mode, changes, f) for (t, _, mode, changes), f in zip(everything, found) if t == title]
             known = [(mode, f) for mode, _, f in mine if mode is not None]
-            ari = data.mean([data.agreement(m, f["cluster"]) for m, f in known])
+            ari = [data.agreement(m, f["cluster"]) for m, f in known]
             k = data.mean([data.wrong_k(m, f["k"]) for m, f in known])
             loud = [data.rank([data.rises(f[s], changes) for _, changes, f in mine]) for s in ("xb", "db", "surprise")]
-            yield title, name, ari, k, *loud, cost
+            yield title, name, data.mean(ari), data.uncertainty(ari, seeds), k, *loud, cost
 
 
-def theirs(everything, names):
+def theirs(everything, names, seeds):
     """Yield the rows of river's clusterers and of the control, which have a partition alone."""
     from clusterer_rivals import labels, rivals
 
@@ -87,7 +89,7 @@ def theirs(everything, names):
                 model = rivals(modes, len(X) // (len(changes) + 1))[name]()
                 got.append(data.agreement(mode, labels(model, X)))
             cost = 1e6 * (time.process_time() - clock) / sum(len(X) for X, _, _ in mine)
-            yield title, name, data.mean(got), np.nan, np.nan, np.nan, np.nan, cost
+            yield title, name, data.mean(got), data.uncertainty(got, seeds), *[np.nan] * 4, cost
 
 
 def cells(row):
@@ -119,7 +121,10 @@ def pages(path, folder):
         shown = [title for title in titles if any(found[key][heads[0]] for key in found if key[1] == title)]
         table = [["", *shown]]
         for clusterer in clusterers:
-            cell = [[found.get((clusterer, title), {}).get(head) or "–" for head in heads] for title in shown]
+            mine = [found.get((clusterer, title), {}) for title in shown]
+            cell = [[row.get(head) or "–" for head in heads] for row in mine]
+            if name == "right":
+                cell = [[f"{a} ± {row['±']}" if row.get("±") else a] for (a,), row in zip(cell, mine)]
             if any(set(pair) != {"–"} for pair in cell):
                 table.append([clusterer, *(" / ".join(pair) for pair in cell)])
         with (folder / f"clusterers_{name}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -130,6 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sets")
     parser.add_argument("--seeds", type=int, default=1, help="streams of each kind (default 1)")
+    parser.add_argument("--scale", action="store_true", help="scale the labelled sets, too")
     parser.add_argument("--river", action="store_true", help="river's clusterers instead of ours")
     parser.add_argument("--forgetting", type=float, default=0.9, help="of the panel (default 0.9)")
     parser.add_argument("--only", nargs="*", default=(), help="streams whose name begins so")
@@ -147,9 +153,10 @@ def main():
         from clusterer_speed import speed
 
         return speed(OURS)
-    every = data.streams(options.full, options.seeds)
+    every = data.streams(options.full, options.seeds, options.scale)
     chosen = [s for s in every if not options.only or s[0].startswith(tuple(options.only))]
-    tell(theirs(chosen, names) if options.river else ours(chosen, options.forgetting), options.csv)
+    rows = theirs(chosen, names, options.seeds) if options.river else ours(chosen, options.forgetting, options.seeds)
+    tell(rows, options.csv)
 
 
 if __name__ == "__main__":

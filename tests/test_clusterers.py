@@ -8,6 +8,7 @@ from oracles import clusterers as oracle
 from oracles import mergesplit
 
 import icvi_jax as icvi
+from icvi_jax.evaluation import adjusted_rand_index
 from icvi_jax.testing import backend
 from icvi_jax.testing.clusterers import follow
 
@@ -61,6 +62,10 @@ PARTS = {
         lambda X: oracle.fuzzy_cmeans(X, 3, forgetting=0.95, fuzzifier=6.0),
     ),
     "merge-split": (icvi.MergeSplit(slots=6, mass_memory=80.0), lambda X: mergesplit.run(X, 6, mass_memory=80)),
+    "merge-split by traffic": (
+        icvi.MergeSplit(slots=6, mass_memory=80.0, traffic=0.4),
+        lambda X: mergesplit.run(X, 6, mass_memory=80, traffic=0.4),
+    ),
     "merge-split of 16": (icvi.MergeSplit(), lambda X: mergesplit.run(X)),
 }
 
@@ -101,11 +106,23 @@ def test_every_sample_is_as_the_plain_loop_has_it(part, stream):
     meet(part, STREAMS[stream](1), backend("numpy"))
 
 
-@pytest.mark.parametrize("part", ["rebirth", "fuzzy", "merge-split"])
+@pytest.mark.parametrize("part", ["rebirth", "fuzzy", "merge-split", "merge-split by traffic"])
 def test_compiled_steps_are_as_the_plain_loop_has_them(part):
     events = meet(part, moving(5, 1500), backend("jax64"))
-    if part == "merge-split":
+    if part.startswith("merge-split"):
         assert events.merge.into.any(1).sum() > 5 and events.shown.k.max() > 3, "too little happens for a test"
+
+
+def test_clusters_that_touch_are_told_apart_by_the_traffic_between_them():
+    """Two Gaussians in eight features, five spreads apart: by distances alone everything is linked."""
+    rng = np.random.default_rng(0)
+    X, mode = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
+    X[:, 0] += 5 * mode
+    right = {}
+    for traffic in (0.0, 0.4):
+        _, events = follow(icvi.MergeSplit(traffic=traffic), X, backend("jax32"))
+        right[traffic] = adjusted_rand_index(mode[2000:], events.shown.cluster[2000:])
+    assert right[0.0] < 0.1 and right[0.4] > 0.8, right
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,7 @@ def test_k_means_without_memory_is_bit_for_bit_what_it_was(seeding, digest):
         (lambda: icvi.FuzzyCMeans(k=3, forgetting=1.5), r"FuzzyCMeans\(forgetting=1.5\): .* above 0, at most 1"),
         (lambda: icvi.MergeSplit(slots=1), r"MergeSplit\(slots=1\)"),
         (lambda: icvi.MergeSplit(slots=32), r"MergeSplit\(slots=32\): needs at most 31"),
+        (lambda: icvi.MergeSplit(traffic=-0.1), r"MergeSplit\(traffic=-0.1\): needs a finite number of at least 0"),
         (lambda: icvi.MergeSplit(far=0.0), r"MergeSplit\(far=0.0\)"),
         (lambda: icvi.OnlineEllipsoidal(capacity=3, memory=3.0).init(2, (), np, float), r"memory=3.0\): .* above 3"),
     ],

@@ -1,6 +1,7 @@
 """Clusterers on what real sensors do to them: long constants, few values, holes, one feature and thirty, one precision.
 
-The clusterers are those of the catalogue at a small size, so that a new one is held to the same, and two with a memory.
+The clusterers are those of the catalogue at a small size, so that a new one is held to the same, two with a memory, and
+one whose links look at traffic.
 """
 
 import jax
@@ -17,6 +18,7 @@ ALL = (
     *(entry.clusterer(**{entry.size: 4}) for entry in icvi.clusterers.catalogue()),
     icvi.SequentialKMeans(k=4, memory=50.0, seeding="distinct"),
     icvi.OnlineEllipsoidal(capacity=4, memory=100.0),
+    icvi.MergeSplit(slots=4, traffic=0.4),
 )
 EACH = pytest.mark.parametrize("clusterer", ALL, ids=lambda clusterer: f"{clusterer.name} {ALL.index(clusterer)}")
 LONG = 100_000

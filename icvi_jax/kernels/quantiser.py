@@ -57,11 +57,14 @@ def placed(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
     )
 
 
-def grouped(slots: Slots, active: Array, spread: Array, linked: Array) -> tuple[Array, Array]:
+def grouped(
+    slots: Slots, active: Array, spread: Array, linked: Array, busy: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
     """Links, as words of bits, and the component (k, *streams) each slot belongs to.
 
     Slots with a fifth of the mean mass or more are linked when their radii nearly touch, and stay so until they are a
-    fifth further apart. The others go with the nearest of these, if it is near enough.
+    fifth further apart. The others go with the nearest of these, if it is near enough. `busy` says for every two slots
+    (k, k, *streams) whether there is traffic enough between them for a new link, and for an old one; None: no matter.
     """
     xp = namespace(slots[0])
     v, n, q = slots
@@ -79,6 +82,10 @@ def grouped(slots: Slots, active: Array, spread: Array, linked: Array) -> tuple[
     both = pairs.each(lambda a, b: a & b, strong)
     close = [d <= wide * wide * s for d, s in zip(D, reach)]
     joined = [ok & ((d <= near * near * s) | (was & c)) for ok, d, s, was, c in zip(both, D, reach, old, close)]
-    linked = links.packed(pairs.matrix(joined, False))
+    touching = pairs.matrix(joined, False)
+    if busy is not None:
+        fresh, lasting = busy
+        touching = touching & (fresh | (pairs.matrix(old, False) & lasting))
+    linked = links.packed(touching)
     home = links.components(linked)
     return linked, links.adopted(home, active & ~strong, strong, pairs.matrix(D, 0.0), pairs.matrix(close, False))

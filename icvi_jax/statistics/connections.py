@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.kernels.arrays import count, larger, namespace, smaller, smallest, squares
+from icvi_jax.kernels.arrays import larger, namespace, smaller
+from icvi_jax.kernels.traffic import cut, moved, nearest_two
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.types import Array, DType, Merge, Namespace
 
@@ -82,32 +83,11 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
 
     @staticmethod
     def merge(old: States, merge: Merge) -> ConnectionsState:
-        (counts,) = old[Connections]
-        xp = namespace(counts)
-        zero = xp.zeros_like(counts)
-        into, gone = merge
-        row = xp.sum(xp.where(gone[:, None, ...], counts, zero), axis=0)
-        counts = counts + xp.where(into[:, None, ...], row[None, ...], zero)
-        column = xp.sum(xp.where(gone[None, ...], counts, zero), axis=1)
-        counts = counts + xp.where(into[None, ...], column[:, None, ...], zero)
-        lost = gone[:, None, ...] | gone[None, ...] | (into[:, None, ...] & into[None, ...])
-        return ConnectionsState(xp.where(lost, zero, counts))
+        return ConnectionsState(moved(old[Connections].counts, merge))
 
     @staticmethod
     def forget(state: ConnectionsState, born: Array) -> ConnectionsState:
-        lost = born[:, None, ...] | born[None, ...]
-        return ConnectionsState(namespace(born).where(lost, 0 * state.counts, state.counts))
-
-
-def nearest_two(x: Array, centers: Array, active: Array) -> tuple[Array, Array]:
-    """Masks (k, *streams) of the nearest and second nearest active centre, the lowest on ties; all False below two."""
-    xp = namespace(x)
-    d = squares(x - centers, 1)
-    d = xp.where(active, d, xp.full_like(d, xp.inf))
-    enough = active & (count(active) > 1)
-    first = smallest(d)
-    second = smallest(xp.where(first, xp.full_like(d, xp.inf), d))
-    return first & enough, second & enough
+        return ConnectionsState(cut(state.counts, born))
 
 
 def _sent(hit: Array, merge: Merge) -> Array:

@@ -12,6 +12,10 @@ A missing row changes nothing (label and cluster -1, surprise NaN). Readings cho
 * `9 s2` in step 6 and the .2, 1.25, 1.04, 1.2 of step 7 are literal, not derived from `far`.
 * s2 before this sample is the s2 of step 3; d of the first sample is 0, so far = "no active slot" there.
 * k of a missing row repeats; before the first sample it is 0.
+
+`traffic` is no part of SPEC: a link then also needs samples whose two nearest slots (before the sample) are its ends,
+faded like masses, at least traffic (half of it for a link that stands) times the geometric mean of the ends' masses.
+A merge adds them up, a birth has none, and the two halves of a split slot begin with the mass of the new one.
 """
 
 import numpy as np
@@ -22,13 +26,14 @@ from oracles.clusterers import nearest, snapshot
 class MergeSplit:
     """State and one step."""
 
-    def __init__(self, slots, p, memory=100, mass_memory=500, far=3.0, gain=20.0):
+    def __init__(self, slots, p, memory=100, mass_memory=500, far=3.0, gain=20.0, traffic=0.0):
         self.K, self.p, self.eta, self.H, self.far, self.gain = slots, p, 1 / memory, mass_memory, far, gain
         self.v, self.n, self.q = np.zeros((slots, p)), np.zeros(slots), np.zeros(slots)
         self.active, self.name = np.zeros(slots, bool), np.full(slots, -1)
         self.adj = np.zeros((slots, slots), bool)
         self.component = np.full(slots, -1)
         self.s2, self.t, self.next = 0.0, 0, 0
+        self.traffic, self.between = traffic, {}  # samples between two slots, by the set of both
 
     def distances(self):
         """D, squared, between all slots."""
@@ -52,6 +57,11 @@ class MergeSplit:
         # 1
         i, surprise = nearest(x, self.v, self.active)
         d = surprise if i >= 0 else 0.0
+        order = sorted((((x - self.v[c]) ** 2).sum(), c) for c in range(self.K) if self.active[c])
+        self.between = {pair: (1 - 1 / self.H) * samples for pair, samples in self.between.items()}
+        if len(order) > 1:
+            pair_of_sample = frozenset((order[0][1], order[1][1]))
+            self.between[pair_of_sample] = self.between.get(pair_of_sample, 0) + 1
         # 2
         full = self.active.all()
         w, pair = self.cheapest() if full else (0.0, None)
@@ -70,6 +80,9 @@ class MergeSplit:
         if born and pair:
             a, b = pair if self.n[pair[0]] >= self.n[pair[1]] else pair[::-1]
             self.join(a, b)
+            for c in set(range(self.K)) - {a, b}:
+                ours, theirs = frozenset((a, c)), frozenset((b, c))
+                self.between[ours] = self.between.get(ours, 0) + self.between.get(theirs, 0)
             new, merge = b, (a, b)
         elif born:
             new = 0 if full else int(np.flatnonzero(~self.active)[0])
@@ -77,10 +90,12 @@ class MergeSplit:
         if born:
             self.v[new], self.active[new] = x, True
             self.adj[new, :] = self.adj[:, new] = False
+            self.between = {pair: samples for pair, samples in self.between.items() if new not in pair}
             if split:
                 self.n[i] /= 2
                 self.q[i] /= 2
                 self.n[new], self.q[new], self.name[new] = max(self.n[i], 1), self.q[i], self.name[i]
+                self.between[frozenset((i, new))] = self.n[new]
             else:
                 self.n[new], self.q[new], self.name[new] = 1, 0, self.next
                 self.next += 1
@@ -118,7 +133,8 @@ class MergeSplit:
             for e in strong:
                 if c != e:
                     reach = (off if old[c, e] else on) * (radius[c] + radius[e])
-                    self.adj[c, e] = np.sqrt(D[c, e]) <= reach
+                    busy = self.traffic * np.sqrt(self.n[c] * self.n[e]) * (0.5 if old[c, e] else 1)
+                    self.adj[c, e] = np.sqrt(D[c, e]) <= reach and self.between.get(frozenset((c, e)), 0) >= busy
         self.component = np.full(self.K, -1)
         for c in strong:  # flood from the lowest slot not reached yet
             frontier = [c] if self.component[c] < 0 else []
@@ -150,9 +166,9 @@ class MergeSplit:
                 self.name[c] = given[g]
 
 
-def run(X, slots=16, memory=100, mass_memory=500, far=3.0, gain=20.0):
+def run(X, slots=16, memory=100, mass_memory=500, far=3.0, gain=20.0, traffic=0.0):
     """One record a sample."""
-    m = MergeSplit(slots, X.shape[1], memory, mass_memory, far, gain)
+    m = MergeSplit(slots, X.shape[1], memory, mass_memory, far, gain, traffic)
     records = []
     for x in X:
         event = {"label": -1, "born": -1, "merge": None, "split": False, "surprise": np.nan}
