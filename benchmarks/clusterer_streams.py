@@ -1,8 +1,8 @@
 """Labelled streams for clusterers, and the scores of what was found in them.
 
 Sets are read from ICVI_SHARED, or from ../shared beside the project. S1–S3, gas sensors and SKAB are scaled by mean and
-spread of their first 200 rows; the replayed sets are already standardised, and
-scaled so only where that is asked for.
+spread of their first 200 rows; the replayed sets are already standardised, and scaled so where
+that is asked for.
 """
 
 import os

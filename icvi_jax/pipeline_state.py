@@ -42,5 +42,6 @@ class PipelineState(NamedTuple):
         mine = self.clusterer
         if mine is None:
             raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")
-        prototypes = Prototypes(mine.centers, mine.active, getattr(mine, "names", None))
+        more = (getattr(mine, field, None) for field in ("names", "mass"))
+        prototypes = Prototypes(mine.centers, mine.active, *more)
         return PanelState(self.anchor, self.missing, prototypes, self.statistics)

@@ -87,7 +87,7 @@ def _stepped(panel: Panel, state: PanelState, z: Array) -> dict[str, Array]:
         name: type(fresh)(*(_each(_padded(a, b.shape), k) for a, b in zip(state.statistics[name], fresh)))
         for name, fresh in room.items()
     }
-    centers, active, names = state.prototypes
+    centers, active, names, masses = state.prototypes
     wide = tuple(active.shape[1:])
     before = Prototypes(
         _each(_padded(centers, (k + 1, features, *wide)), k), _each(_padded(active, (k + 1, *wide)), k), None
@@ -102,6 +102,9 @@ def _stepped(panel: Panel, state: PanelState, z: Array) -> dict[str, Array]:
         own = xp.max(names, axis=0)[None, ...] + 1
         named = _each(xp.concat([names, own]), k)
         before, after = before._replace(names=named), after._replace(names=named)
+    if masses is not None:
+        weights = _each(xp.concat([masses, xp.ones_like(masses[:1, ...])]), k)
+        before, after = before._replace(masses=weights), after._replace(masses=weights)
     yes = xp.ones_like(x[0, ...], dtype=xp.bool)
     event = Event(x, xp.astype(choice, z.dtype), before, after, yes, yes)
     statistics = panel.update(old, event, crisp=True)

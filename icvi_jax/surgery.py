@@ -115,7 +115,12 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     index = slots(old.active, k)
     everywhere = xp.ones_like(old.active)
     statistics = panel.merged(state.statistics, Merge((index == i) & everywhere, (index == j) & everywhere))
-    return state._replace(prototypes=Prototypes(xp.stack(rows), xp.stack(flags), old.names), statistics=statistics)
+    masses = old.masses
+    if masses is not None:
+        both = masses[i, ...] + masses[j, ...]
+        masses = xp.where(index == i, both, xp.where(index == j, xp.zeros_like(masses), masses))
+    prototypes = Prototypes(xp.stack(rows), xp.stack(flags), old.names, masses)
+    return state._replace(prototypes=prototypes, statistics=statistics)
 
 
 def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:
@@ -164,11 +169,15 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
         xp.where(state.prototypes.active[:, None, ...], state.prototypes.centers + _gap(state, anchor), 0 * anchor.high)
         for state in (earlier, later)
     )
-    names = [state.prototypes.names for state in (earlier, later)]
+    names, masses = (
+        None if later_one is None else xp.where(empty, earlier_one, later_one)
+        for earlier_one, later_one in zip(earlier.prototypes[2:], later.prototypes[2:])
+    )
     prototypes = Prototypes(
         xp.where(empty, old, new),
         xp.where(empty, earlier.prototypes.active, later.prototypes.active),
-        None if names[1] is None else xp.where(empty, *names),
+        names,
+        masses,
     )
     room = COUNT_LIMIT - earlier.missing
     missing = earlier.missing + xp.where(later.missing < room, later.missing, room)
@@ -184,7 +193,7 @@ def _gap(state: PanelState, anchor: Anchor) -> Array:
 def _between(state: PanelState, i: int, j: int) -> Array:
     """The mean of two centres (p, *streams), relative to the anchor."""
     xp = namespace(state.anchor.high)
-    centers, active, _ = state.prototypes
+    centers, active = state.prototypes[:2]
     use = [xp.astype(active[s, ...], centers.dtype) for s in (i, j)]
     if "dispersion" in state.statistics:
         mass = state.statistics["dispersion"].mass

@@ -30,6 +30,8 @@ class Prototypes(NamedTuple):
     active : (k, *streams), boolean.
     names : (k, *streams), integer: the persistent name of the cluster each slot belongs to, −1 for none. None if every
         cluster has one slot and the slot is its name.
+    masses : (k, *streams), what the clusterer takes a slot's weight to be, positive where it is in use: where a cluster
+        of several slots is, if the panel has forgotten all its members. None: slots weigh the same.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Prototypes(NamedTuple):
     centers: Array
     active: Array
     names: Array | None = None
+    masses: Array | None = None
 
 
 class Merge(NamedTuple):

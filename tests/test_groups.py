@@ -103,6 +103,30 @@ def test_conn_and_the_indices_of_clusters_are_as_the_plain_loops_have_them(make,
 
 
 @MEMORIES
+def test_a_cluster_without_members_is_where_the_clusterer_says(forgetting):
+    """A panel that joins a running clusterer knows no members of most clusters; the masses of their slots differ."""
+    X, k, start = anchored(moving(1, 400)), 6, 150
+    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=forgetting, of="clusters")
+    _, events = follow(icvi.MergeSplit(slots=k, mass_memory=80.0), X, backend("numpy"))
+    events = jax.tree.map(lambda a: a[start:], events)
+    statistics, told = panel.start(k, 2, (), np, np.float64), 0
+    for t, _, _, past in history(events, k, forgetting):
+        now = jax.tree.map(lambda a, t=t: a[t], events)
+        statistics = panel.update(statistics, now, crisp=True)
+        centers, active, names, masses = now.after
+        component = [min(np.flatnonzero(active & (names == names[i]))) if active[i] else -1 for i in range(k)]
+        M, means, _, numbers = macro.macro(past, component, masses, centers)
+        if len(numbers) < 2:
+            continue
+        got, want = panel.values(statistics, now.after, now.ready), macro.values(past, component, masses, centers)
+        for name, value in got.items():
+            np.testing.assert_allclose(value, want[name], rtol=1e-8, err_msg=f"{name} at {t}")
+        plain = np.array([centers[np.equal(component, g)].mean(0) for g in numbers])
+        told += past.seen > len(numbers) and not np.allclose(plain[M == 0], means[M == 0])
+    assert told > 5, "masses never mattered: nothing was tested"
+
+
+@MEMORIES
 @pytest.mark.parametrize("of", ["slots", "clusters"])
 def test_clusters_are_named_in_a_step_a_recording_and_a_batch(of, forgetting):
     e = example(seed=4, k=5, deaths=True, noise=True, missing=True)

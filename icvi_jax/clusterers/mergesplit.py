@@ -178,8 +178,8 @@ class MergeSplit(Clusterer):
         event = Event(
             x=x,
             u=xp.astype(given, x.dtype),
-            before=Prototypes(state.centers, active, state.names),
-            after=Prototypes(v, made.active, names),
+            before=Prototypes(state.centers, active, state.names, state.mass),
+            after=Prototypes(v, made.active, names, n),
             seen=seen,
             ready=xp.ones_like(seen),
             shown=Shown(position(given), k, none, none, name, surprise(e, active, seen)),

@@ -1,7 +1,7 @@
 """Groups: clusters of several slots, from exactly combined statistics.
 
 A cluster stands in its lowest slot. Its statistics are those of its slots merged one after the other, its centre is the
-mean of its members.
+mean of its members; without members, the mean of its slots by the clusterer's masses.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def gathered(
 def _middle(prototypes: Prototypes, home: Array) -> Array:
     """The mean (k, p, *streams) of the centres of each cluster's slots: where a cluster without members is."""
     xp = namespace(prototypes.centers)
+    weight = xp.astype(prototypes.active, prototypes.centers.dtype)
+    weight = weight if prototypes.masses is None else weight * prototypes.masses
     rows = []
     for g in range(home.shape[0]):
-        mine = xp.astype(prototypes.active & (home == g), prototypes.centers.dtype)
+        mine = xp.where(home == g, weight, xp.zeros_like(weight))
         total = xp.sum(mine, axis=0)
         place = xp.sum(mine[:, None, ...] * prototypes.centers, axis=0)
         rows.append(place / xp.where(total > 0, total, xp.ones_like(total)))

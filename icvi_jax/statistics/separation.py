@@ -97,7 +97,7 @@ class SeparationView:
 def alone_from(step: Step) -> tuple[Array, Array]:
     """Whether a sample was seen while there is one cluster, and its squared distance from that centre: (*streams)."""
     xp = namespace(step.x)
-    centers, active, _ = step.after
+    centers, active = step.after[:2]
     lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
     return (count(active) == 1) & step.seen, squares(step.x - lone)
 

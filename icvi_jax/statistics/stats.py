@@ -40,7 +40,7 @@ class Stats:
         self._parts = {part.name: part for part in parts}
         self._by_name, self._states = states, States(states)
         self._views: dict[str, State] = {}
-        self.centers, self.active, _ = prototypes
+        self.centers, self.active = prototypes.centers, prototypes.active
         self.slots = prototypes if slots is None else slots
 
     def __getitem__(self, statistic: type[Statistic[S, V]]) -> V:
