@@ -31,15 +31,18 @@ nb_execution_raise_on_error = True
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 html_theme = "furo"
 html_title = "icvi_jax"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True  # `xp=jnp`, not where its module is on this machine
 napoleon_use_ivar = True
 napoleon_use_param = False
 napoleon_use_rtype = False
 copybutton_prompt_text = ">>> |... |\\$ "
 copybutton_prompt_is_regexp = True
 
-# The notebooks lie beside the documentation; Sphinx reads only what is below it.
+# The notebooks are beside the documentation, and Sphinx only reads files below it.
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)
 
 ENTRY = re.compile(r"^([*\w][\w*, .]*) : (.*)$")
@@ -48,7 +51,7 @@ LISTS = ("Parameters", "Attributes", "Returns", "Raises")
 
 
 def plain_entries(app, what, name, obj, options, lines):
-    """Docstrings list `name : what it is`; numpydoc would take what follows the colon for a type."""
+    """Turn entries `name : what it is` into a name and a text; numpydoc would take the text for a type."""
     inside, out = False, []
     for i, line in enumerate(lines):
         if line.strip() in LISTS and i + 1 < len(lines) and set(lines[i + 1].strip()) == {"-"}:
@@ -58,6 +61,8 @@ def plain_entries(app, what, name, obj, options, lines):
         match = ENTRY.match(line) if inside else None
         out += [match[1], "    " + match[2]] if match else [line]
     out = [line if ">>>" in line else STAR.sub(r"\\\1", line) for line in out]
+    if what == "property" and out:
+        out[0] = out[0].replace(": ", " – ", 1)  # napoleon would take what is before a colon for a type
     lines[:] = out
 
 
@@ -72,7 +77,7 @@ def index_table():
 
 
 def from_listings(app, docname, source):
-    """Fill in what the listings say: a new index, clusterer or monitor is in the documentation without an edit."""
+    """Fill in the listings: a new index, clusterer or monitor is in the documentation without an edit."""
     text = source[0]
     if "<!-- catalogue -->" in text:
         before, rest = text.split("<!-- catalogue -->")
@@ -89,6 +94,6 @@ def from_listings(app, docname, source):
 
 
 def setup(app):
-    """Register the above before napoleon, which reads what is left."""
+    """Register these functions, the first one before napoleon."""
     app.connect("autodoc-process-docstring", plain_entries, priority=400)
     app.connect("source-read", from_listings)

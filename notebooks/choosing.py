@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Choosing: which memory, which k, which index, which thresholds
 #
-# `ICVI_NOTEBOOK_SEEDS` sets the number of streams to tune on and to judge by, `ICVI_NOTEBOOK_STEPS` the steps of the
+# `ICVI_NOTEBOOK_SEEDS` sets the number of streams for tuning and for judging, `ICVI_NOTEBOOK_STEPS` the steps of the
 # descent.
 
 # %%
@@ -37,8 +37,8 @@ STEPS = int(os.environ.get("ICVI_NOTEBOOK_STEPS", 20))
 # %% [markdown]
 # ## A ladder of memories, all at once
 #
-# λ is a number in a pytree, not a part of the program. So one recorded clustering is judged with many memories in one
-# `vmap` over the panel: no loop, no recompilation.
+# λ is a leaf of a pytree, not a constant of the compiled code. So one recorded clustering is judged with many memories in
+# one `vmap` over the panel: no loop, no recompilation.
 
 # %%
 stream = icvi.streams.s3(seed=2)
@@ -63,14 +63,14 @@ for half_life, values, shade in zip(half_lives, ladder, plt.cm.cividis(np.linspa
 one.set(yscale="log", xlabel="sample", ylabel="XB$_λ$", xlim=(0, len(stream.x)))
 one.legend(title="half-life in samples", ncols=6, loc="upper center", bbox_to_anchor=(0.5, 1.25))
 # %% [markdown]
-# *Dark: a memory of some samples, spikes high and noise high. Bright: hundreds of samples; calm, but the spikes are
-# lower and take long to be forgotten. The paper's λ = 0.9 is a half-life of 6.6 samples.*
+# *Dark: a memory of a few samples; high spikes and much noise. Bright: hundreds of samples; little noise, but the spikes
+# are lower and fade slowly. λ = 0.9 in the paper is a half-life of 6.6 samples.*
 
 # %% [markdown]
-# ## k chosen on line
+# ## Choosing k online
 #
-# k-means with several k side by side on the same stream, each watched by a panel; at every sample the k with the best
-# value of an index wins. Four modes, well apart, shuffled.
+# k-means with several k on the same stream, each with its own panel; at every sample the k with the best value of an
+# index wins. Four modes, well separated, shuffled.
 
 # %%
 rng = np.random.default_rng(3)
@@ -95,15 +95,15 @@ one.set(xlabel="sample", ylabel="k preferred", ylim=(1.5, 7.5))
 one.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.2))
 
 # %% [markdown]
-# *Lines are shifted a little so that they can be told apart; the truth is 4. What is compared is k-means with that k as
-# it turned out, seeds and all: a k for which the seeds fell badly loses, whatever the truth.*
+# *Lines are shifted a little to be visible; the truth is 4. The comparison is between runs of k-means, with their first
+# centres: a k with bad first centres loses, also if it is the true k.*
 
 # %% [markdown]
 # ## Thresholds by gradient
 #
 # `icvi_jax.tuning.tune` fits the panel's λ and the monitor's factor and width to streams with known changes: it descends
-# a smooth surrogate of F1 through the index recursion, and keeps the point along the way that the monitor itself likes
-# best. Judged on other seeds, against the defaults.
+# a smooth surrogate of F1 through the index recursion, and keeps the point with the best F1 of the monitor itself. The
+# result is judged on other seeds and compared with the defaults.
 
 
 # %%
@@ -150,8 +150,8 @@ axes[1].set(ylabel="F1 on other seeds", title="Judged")
 axes[1].legend()
 
 # %% [markdown]
-# *Left, the surrogate along each descent, flat after some fifteen steps. Right, what it is worth on seeds that were not
-# tuned on. With OEC on S3 a longer memory and lower thresholds make nearly all mistakes go away; on S2 the defaults make
-# none, and they are kept. S1 gains with either clusterer, at the price of more false alarms, and stays hard: its changes
-# are gradual, and the index hardly moves at some of them, against which no threshold helps. How much S1 gains depends on
-# which few streams it was tuned on; with other draws we have seen anything from nothing to 0.15.*
+# *Left, the surrogate along each descent, flat after about fifteen steps. Right, the result on seeds that were not used
+# for tuning. With OEC on S3 a longer memory and lower thresholds remove nearly all mistakes; on S2 the defaults make
+# none, and they are kept. S1 gets better with both clusterers, but with more false alarms, and stays hard: its changes
+# are gradual, and the index hardly moves at some of them, so no threshold helps. How much S1 gains depends on the few
+# streams used for tuning; with other draws we have seen anything from nothing to 0.15.*

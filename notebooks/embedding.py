@@ -11,10 +11,10 @@
 # ---
 
 # %% [markdown]
-# # Embedding: an index inside somebody's own JAX code
+# # Embedding: an index inside your own JAX code
 #
-# The panel is a pure step on a pytree. So it goes into a training loop that is already there, and gradients go through
-# it. `ICVI_NOTEBOOK_STEPS` sets the length of the training in the second part.
+# The panel is a pure step on a pytree. So it can be used inside an existing training loop, and gradients go through it.
+# `ICVI_NOTEBOOK_STEPS` sets the length of the training in the second section.
 
 # %%
 import os
@@ -35,8 +35,8 @@ STEPS = int(os.environ.get("ICVI_NOTEBOOK_STEPS", 200))
 # %% [markdown]
 # ## A diagnostic of training on a drifting stream
 #
-# Three modes in eight dimensions. A linear autoencoder is trained one sample at a time, and three centres follow the
-# codes. At sample 1000 the modes go elsewhere in space. The loop is the user's; ours is the one line `panel.step`.
+# Three modes in eight dimensions. A linear autoencoder is trained one sample at a time, and three centres move with the
+# codes. At sample 1000 the modes move to other places. The loop is yours; only the line `panel.step` is from this library.
 
 # %%
 rng = np.random.default_rng(0)
@@ -84,18 +84,18 @@ before, at, after = (float(np.nanmedian(xb[a:b])) for a, b in ((800, 1000), (100
 print(f"median XB_λ before the change {before:.3f}, in the 50 samples after it {at:.3f}, in the end {after:.3f}")
 
 # %% [markdown]
-# *Above, the loss falls, jumps when the modes move, and falls again. Below, the index says the same of the clusters among
-# the codes, which the loss does not know of: they form while the encoder learns, are disturbed at the dotted line, and
-# form anew.*
+# *Above, the loss falls, jumps when the modes move, and falls again. Below, the index shows the same for the clusters of
+# the codes, which the loss does not measure: they form while the encoder learns, are disturbed at the dotted line, and
+# form again.*
 
 # %% [markdown]
 # ## An objective: gradients through the recursion
 #
-# Three modes that differ in two of eight directions; the other six have a variance that buries them. Principal
-# components look where the variance is. Instead we sphere the data and descend XB_λ itself, with soft memberships, in the projection and in
-# three anchors from which the memberships follow; centres are the means of the members. (With free centres the descent
-# finds a loophole: it sends those that matter least far away, for separation.) First the gradient: against central
-# differences, in double precision.
+# Three modes that differ in two of eight directions; the other six have a much larger variance. Principal components show
+# the directions of large variance. Instead we sphere the data and minimise XB_λ itself, with soft memberships, over the
+# projection and over three anchors that give the memberships; centres are the means of the members. (With free centres
+# the descent finds a wrong solution: it moves the least important ones far away, for separation.) First the gradient,
+# compared with central differences in double precision.
 
 # %%
 hidden = np.array([[0.0, 0.0], [5.0, 0.0], [2.5, 4.5]])[rng.integers(K, size=300)]
@@ -184,5 +184,5 @@ for one, codes, title in (
 axes[2].plot(*centers.T, "+", color="black", ms=10, mew=2)
 
 # %% [markdown]
-# *Left, the index along sixteen descents, the best in blue. Middle, what principal components show: the noise. Right, the
-# projection found by descending the index, colours being the truth, which it was not told, and crosses its centres.*
+# *Left, the index along sixteen descents, the best in blue. Middle, principal components, which show the noise. Right,
+# the projection found with the index; colours are the truth, which was not used, and crosses are the centres.*

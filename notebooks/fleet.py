@@ -11,11 +11,11 @@
 # ---
 
 # %% [markdown]
-# # A fleet: who is failing?
+# # A fleet: which nodes fail?
 #
-# One pipeline watches thousands of streams in one call. The monitor's **score** does not depend on the units of a node,
-# so nodes can be ranked by it. First a simulated fleet in which we know who fails, then the stations of a real one.
-# `ICVI_NOTEBOOK_NODES` sets the size of the simulated fleet.
+# One pipeline computes thousands of streams in one call. The **score** of the monitor does not depend on the units of a
+# node, so nodes can be ranked by it. First a simulated fleet in which the failing nodes are known, then the stations of
+# a real one. `ICVI_NOTEBOOK_NODES` sets the size of the simulated fleet.
 
 # %%
 import os
@@ -34,8 +34,8 @@ NODES = int(os.environ.get("ICVI_NOTEBOOK_NODES", 5000))
 # %% [markdown]
 # ## 5000 nodes, one in a hundred failing
 #
-# A node alternates between two regimes; scale and place of its two sensors are its own. From somewhere in the second
-# half on, a failing node **drifts** away, becomes **noisy**, or is **stuck** at its last reading.
+# A node alternates between two regimes; each node has its own scale and location of its two sensors. At some time in the
+# second half, a failing node **drifts** away, becomes **noisy**, or is **stuck** at its last reading.
 
 # %%
 T, KINDS = 600, ("drift", "noisy", "stuck")
@@ -93,9 +93,9 @@ axes[1].set(yscale="log", xlabel="sample", title="XB$_λ$ of one node of each ki
 axes[1].legend(ncols=4)
 # %% [markdown]
 # *Left, every node by rank: nearly all drifting and noisy nodes are at the top, far above the healthy ones (the dotted
-# line marks as many places as there are failing nodes). Right, why: their index rises and stays up. A stuck node is not found this way: its samples
-# all lie on one spot, the index falls, and nothing looks better than clusters without spread. Whoever must find stuck
-# sensors should watch for an index that is too good.*
+# line marks as many places as there are failing nodes). Right, why: their index rises and stays up. A stuck node is not found this
+# way: all its samples are equal, the index falls, and clusters without spread look best. To find stuck sensors, watch for
+# an index that is too good.*
 
 # %%
 fall = np.log(np.nanmedian(values[:, 100:300], axis=1) / np.maximum(values[:, -1], 1e-12))
@@ -107,7 +107,7 @@ print(f"ranked by how far the index fell below its own median instead: {found} o
 # ## Grand St Bernard: a cold front crosses the fleet
 #
 # A dozen stations, air temperature and humidity in 10-minute means, two weeks from 10 October 2007, with all their gaps:
-# a missing sample changes nothing. (Without the recording beside the project: made-up stations with the same front.)
+# a missing sample changes nothing. (If the recording is not there: simulated stations with the same front.)
 
 # %%
 x, nodes, times, source = recordings.nodes()
@@ -147,7 +147,7 @@ rise = 2 ** np.nanmedian(usual[reporting, 9 * 144 : 10 * 144])
 print(f"19 October: the median index of the fleet is ×{rise:.1f} its usual level")
 
 # %% [markdown]
-# *Above, each row a station: orange is worse than its usual self, grey is no reading. The front of 18 October is a
-# vertical band across the fleet, followed by days in which the old centres fit badly. Below, how many stations raise an
-# alarm within six hours: some on the second day, when the first warm noon is news to young clusters, then, after a week
-# of silence, again with the front. One station alone might be a fault; together it is weather.*
+# *Above, each row is a station: orange is worse than usual for this station, grey is no reading. The front of 18 October
+# is a vertical band across the fleet; for some days after it the old centres fit badly. Below, how many stations raise
+# an alarm within six hours: some on the second day, when the first warm noon is new to young clusters, then, after a
+# week without alarms, again with the front. One station alone might be a fault; all together it is weather.*

@@ -13,13 +13,13 @@
 # %% [markdown]
 # # The paper, reproduced
 #
-# Moshtaghi, Bezdek, Erfani, Leckie and Bailey, *Online Cluster Validity Indices for Streaming Data*, proposes to watch a
-# stream clusterer by Xie–Beni and Davies–Bouldin indices that are updated with every sample and forget the past. Here
-# are its figures, drawn from our own draws of its streams, and a table at the end: each claim, what we measure over 40
-# draws, and whether it holds.
+# Moshtaghi, Bezdek, Erfani, Leckie and Bailey, *Online Cluster Validity Indices for Streaming Data*, proposes to monitor a
+# stream clusterer with Xie–Beni and Davies–Bouldin indices that are updated at every sample and forget the past. Here are
+# its figures, for our own random draws of its streams, and a table at the end: each claim, what we measure over 40 draws,
+# and whether it holds.
 #
-# Two clusterers: sequential **k-means**, told the true number of clusters, and **OEC**, which makes clusters as the
-# stream moves on. Four indices: XB and DB, and with forgetting factor λ = 0.9, XB_λ and DB_λ. Small is good.
+# Two clusterers: sequential **k-means** with the true number of clusters, and **OEC**, which makes new clusters when they
+# are needed. Four indices: XB and DB, and with forgetting factor λ = 0.9, XB_λ and DB_λ. Small is good.
 # `ICVI_NOTEBOOK_SEEDS` sets the number of draws.
 
 # %%
@@ -50,9 +50,9 @@ for one, name in zip(axes, study.STREAMS):
     figure.colorbar(dots, ax=one, label="sample", pad=0.01)
 
 # %% [markdown]
-# *S1: two autoregressive modes that take turns; the second (low y) lies against the first, with tracks of the
-# transitions between. S2: a Gaussian jumps in ten equal steps from the upper right to the lower left. S3: ten Gaussians
-# around a circle, one after the other; the blot in the middle is noise that comes back in every block.*
+# *S1: two autoregressive modes in turn; the second (low y) is close to the first, with the transitions between them. S2: a
+# Gaussian jumps in ten equal steps from the upper right to the lower left. S3: ten Gaussians around a circle, one after
+# the other; the points in the middle are noise in every block.*
 
 # %% [markdown]
 # ## With and without forgetting: OEC on S2
@@ -71,10 +71,10 @@ axes[1].set(xlabel="sample")
 plots.save(figure, "forgetting")
 
 # %% [markdown]
-# *Every dotted line is a new cluster. With forgetting (blue) each makes a spike of the same height and is forgotten in
-# some twenty samples. Without (orange) the spikes of DB shrink from change to change. Those of XB stay visible even so:
-# a cluster is born close to its neighbour, so the separation h drops for a moment; but what follows a spike says ever
-# less, for XB then falls as slowly as 1/n.*
+# *Every dotted line is a new cluster. With forgetting (blue) each one is a spike of the same height, which fades in about
+# twenty samples. Without (orange) the spikes of DB get smaller from change to change. Those of XB stay visible: a new
+# cluster starts close to its neighbour, so the separation h is small for a moment; but after a spike XB falls only as
+# slowly as 1/n, and says less and less.*
 
 # %% [markdown]
 # ## k-means on S1, S2 and S3
@@ -91,9 +91,9 @@ for one, name in zip(axes, study.STREAMS):
 axes[0].legend(ncols=2)
 axes[-1].set(xlabel="sample")
 # %% [markdown]
-# *S1: the two indices lie on top of each other most of the time, since with k = 2 they differ by a factor only while one
-# cluster gets all the samples. S2: XB_λ climbs with every step and never comes back; DB_λ, an average over clusters of
-# which most are never fed again, hardly tells. S3: XB_λ climbs as well, and falls where a centre reaches its mode.*
+# *S1: the two indices are equal most of the time, since with k = 2 they differ by a factor only while one cluster gets all
+# the samples. S2: XB_λ climbs with every step and never comes back; DB_λ, a mean over clusters of which most get no new
+# samples, hardly changes. S3: XB_λ climbs as well, and falls when a centre reaches its mode.*
 
 # %% [markdown]
 # ## Where the clusters are in the end
@@ -115,9 +115,9 @@ for one, (name, clusterer, seed) in zip(axes, shown):
 
 # %% [markdown]
 # *Crosses are centres, ellipses the covariances of the members at 2.5 standard deviations. k-means on S2: all eleven
-# centres started in the first mode, one of them went away with the stream and stands for everything since. k-means on
-# S3: some modes have a centre, others share one, several centres share the first mode. OEC on S3: a cluster for each
-# mode, and in about two of three draws one of them has swallowed the noise in the middle and is stretched across.*
+# centres started in the first mode; one of them moved with the stream and has all samples since then. k-means on S3: some
+# modes have a centre, others share one, several centres share the first mode. OEC on S3: a cluster for each mode, and in
+# about two of three draws one of them also has the noise in the middle and is much too long.*
 
 # %% [markdown]
 # ## OEC on S3
@@ -144,9 +144,9 @@ axes[0].legend(ncols=3)
 axes[2].plot(study.CHUNK * np.arange(1, 21), longest, ".-", color=plots.VERMILION)
 axes[2].set(xlabel="sample", ylabel="longest\ncluster")
 # %% [markdown]
-# *Spikes at every change, each followed by a sharp drop: learned. The triangles are what the monitor says; on DB_λ, to
-# which the noise is a spike as well, it says too much. Below, the longest standard deviation of any cluster (the modes
-# have 1). Once one has grown past 3, the index no longer comes down to its old floor; the table below has the numbers.*
+# *Spikes at every change, each followed by a sharp drop: learned. The triangles are alarms of the monitor; on DB_λ there
+# are too many, since noise is a spike there as well. Below, the largest standard deviation of any cluster (that of the
+# modes is 1). When one is above 3, the index does not fall to its old level any more; the table below has the numbers.*
 
 # %% [markdown]
 # ## Learned or failing: the same stream, two clusterers
@@ -171,15 +171,15 @@ axes[1, 1].set(xlabel="sample")
 plots.save(figure, "learned-or-failing")
 
 # %% [markdown]
-# *Above, OEC: each step of the stream is a spike, and recovered a few samples later, eleven ellipses for eleven modes.
-# Below, k-means: the first steps are spikes that do not come back, and the monitor raises distress, which stands to the
-# end. Nobody told the monitor the truth; the dotted lines are for the reader.*
+# *Above, OEC: each step of the stream is a spike that is recovered a few samples later; eleven ellipses for eleven modes.
+# Below, k-means: the index does not fall after the first steps, and the monitor raises distress, which lasts to the end.
+# The monitor does not know the truth; the dotted lines are for the reader.*
 
 # %% [markdown]
 # ## Recordings
 #
-# The paper's LG and GSA are not ours to pass on. Where stand-ins lie beside the project they are shown, else small
-# made-up files in the published formats. The claims about LG and GSA need the files themselves:
+# We may not distribute the recordings LG and GSA of the paper. If similar recordings are there, they are shown, otherwise
+# small simulated files in the published formats. The claims about LG and GSA need the files themselves:
 # `python benchmarks/paper_claims.py --lg … --gsa …`.
 
 # %%
@@ -200,11 +200,12 @@ for (top, bottom), made in zip(axes.reshape(2, 2), (recordings.weather(), record
     bottom.legend(ncols=2)
 
 # %% [markdown]
-# *Triangles are spikes the monitor raises. Weather (the stand-in): each warm noon is a wave, and the first of them are
-# news; the cold front of 18 October, samples 1150 to 1300, lifts OEC's index above k-means' for five days and is no
-# spike, since it comes slowly. Gas (the stand-in): dotted lines are the known changes of state. k-means was seeded in
-# the first state and its index is orders of magnitude above OEC's, as the paper has it for GSA. OEC's own index says
-# little here: it makes a second cluster after the first change and none later.*
+# *Triangles are spikes that the monitor raises. Weather (a similar recording): each warm noon is a wave, and the first
+# ones are new; during the cold front of 18 October, samples 1150 to 1300, and for five days the index of OEC is above
+# that of k-means, but there is no spike, since the front comes slowly. Gas (a similar recording): dotted lines are the
+# known changes of state. The first centres of k-means are all in the first state, and its index is orders of magnitude
+# above that of OEC, as in the paper for GSA. The index of OEC says little here: it makes a second cluster after the first
+# change and none later.*
 
 # %% [markdown]
 # ## The claims

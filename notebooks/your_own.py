@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Bring your own
 #
-# Your own clusterer, somebody else's, or an index of your own: each in a cell.
+# Your own clusterer, one of another library, or your own index: each in a cell.
 
 # %%
 import warnings
@@ -40,11 +40,11 @@ plots.style()
 warnings.filterwarnings("ignore", module="sklearn")
 
 # %% [markdown]
-# ## Clusterers of river and scikit-learn under our panel
+# ## Clusterers of river and scikit-learn with our panel
 #
-# They have Python objects for state, and some of them as many clusters as they like. `icvi_jax.adapters` lets them learn
-# one sample at a time, puts their centres into slots, and keeps track of who is who when a library numbers its clusters
-# anew. Nothing is approximated: the indices are exact for whatever centres the library reports.
+# Their states are Python objects, and the number of clusters may change. `icvi_jax.adapters` lets them learn one sample at
+# a time, puts their centres into slots, and recognises each cluster when a library changes its numbers. Nothing is
+# approximated: the indices are exact for the centres that the library reports.
 
 # %%
 stream = icvi.streams.s2(seed=0)
@@ -93,13 +93,12 @@ for one, (name, xb, k), color in zip(
     right.grid(False)
 axes[-1].set(xlabel="sample")
 # %% [markdown]
-# *Black and colours: XB_λ, small is good; grey, right scale: how many centres there are. Dotted lines: the stream moves
-# on. OEC and DBSTREAM answer most moves with a spike and a sharp drop: learned, though DBSTREAM splits and merges all
-# the time. Birch, which learns 25 samples at a time, stays up until its next batch, then drops; it grows and never lets
-# go. DenStream, as set here, ends with one cluster and a slow decline after each move. CluStream makes its centres anew
-# every 50 samples, and the index steps with them. MiniBatchKMeans has five centres for everything; its index climbs,
-# until one of them is put elsewhere near sample 1000. These are single settings on one stream, no verdict on the
-# methods.*
+# *Black and colours: XB_λ, small is good; grey, right scale: how many centres there are. Dotted lines: the stream moves.
+# With OEC and DBSTREAM most moves are a spike and a sharp drop: learned, though DBSTREAM splits and merges all the time.
+# Birch learns 25 samples at a time: the index is high until its next batch, then drops; its clusters are never removed.
+# DenStream, with these settings, ends with one cluster and a slow decline after each move. CluStream makes new centres
+# every 50 samples, and the index has a step there. MiniBatchKMeans has only five centres; its index climbs, until one of
+# them gets another place near sample 1000. These are single settings on one stream, not a judgement of the methods.*
 
 # %%
 for name, one in followed.items():
@@ -110,7 +109,7 @@ for name, one in followed.items():
     )
 
 # %% [markdown]
-# Live, one sample at a time, with a clusterer of three lines: anything with a `learn` will do.
+# Live, one sample at a time, with a clusterer of three lines: everything with a method `learn` works.
 
 
 # %%
@@ -133,10 +132,10 @@ print(
 )
 
 # %% [markdown]
-# ## A clusterer of your own, in the pipeline
+# ## Your own clusterer in the pipeline
 #
-# A pure step on arrays, `(k, p, *streams)`; then fleets, scans, monitors and checkpoints come for free. This one is
-# k-means with a constant rate, so that it follows drift.
+# A pure step on arrays, `(k, p, *streams)`; then fleets, scans, monitors and checkpoints work without more code. This one
+# is k-means with a constant rate, so that centres move with drift.
 
 
 # %%
@@ -191,10 +190,10 @@ check_clusterer(TrackingKMeans(k=3), backends=("numpy", "jax32"))
 print("TrackingKMeans obeys the laws of clusterers")
 
 # %% [markdown]
-# ## An index of your own
+# ## Your own index
 #
-# A formula on statistics that are kept anyway; state it once and it is incremental, forgets, works for fleets and soft
-# memberships. Here the widest cluster against the smallest separation.
+# A formula of existing statistics; written once it is incremental, forgets, and works for fleets and soft memberships.
+# Here the largest spread over the smallest separation.
 
 
 # %%
@@ -226,5 +225,5 @@ one.set(xlabel="sample", ylabel="won")
 one.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.2))
 
 # %% [markdown]
-# *The clusterer of our own under the index of our own, with the monitor on top. Every move is a spike that is soon over,
-# since a centre follows; the monitor's thresholds, made for XB, let the smaller ones pass.*
+# *Our own clusterer with our own index and the monitor. Every move is a short spike, since a centre moves with it; the
+# thresholds of the monitor, made for XB, do not raise an alarm at the smaller ones.*

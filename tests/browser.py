@@ -28,7 +28,7 @@ NEEDED = ("selenium", "chromium", "chromedriver")
 
 @contextmanager
 def chromium() -> Iterator[object]:
-    """Start a browser with a profile of its own, and end it."""
+    """Start a browser with its own profile, and end it."""
     from selenium import webdriver
 
     with TemporaryDirectory(prefix="icvi-browser-") as profile:
@@ -37,7 +37,7 @@ def chromium() -> Iterator[object]:
         for flag in (*FLAGS, f"--user-data-dir={profile}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))  # its path: nobody looks for it
+        service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
         driver = webdriver.Chrome(options=options, service=service)
         try:
             yield driver

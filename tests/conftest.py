@@ -1,4 +1,4 @@
-"""Shared fixtures: the reference data beside the project, and JAX set up as the tests want it."""
+"""Shared fixtures: the reference data beside the project, and settings of JAX for tests."""
 
 import importlib.util
 import os

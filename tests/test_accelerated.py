@@ -169,7 +169,7 @@ def test_arrays_on_a_device_stay_there(monkeypatch):
     whole = run(pipe, X, every=3)
     traced = jax.jit(partial(run, pipe, every=3))(X)  # nothing that is traced can be copied to the host
     close(traced, whole)
-    monkeypatch.setattr(inputs, "_host", lambda X, torch, jaxed: X)  # as if the CPU were a device of its own
+    monkeypatch.setattr(inputs, "_host", lambda X, torch, jaxed: X)  # as if the CPU were another device
     away = run(pipe, (jnp.asarray(X[:, t : t + 8]) for t in (0, 8)), every=3)
     assert all(isinstance(a, jax.Array) for a in jax.tree.leaves(tuple(away)))
     same(away, traced)

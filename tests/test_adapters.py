@@ -150,7 +150,7 @@ def test_names_last_and_are_never_given_twice(name):
 
 
 class Scripted:
-    """A clusterer that says what it was told to."""
+    """A clusterer that returns what it was given."""
 
     def __init__(self, *snapshots):
         self.left = list(snapshots)

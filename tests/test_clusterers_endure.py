@@ -38,7 +38,7 @@ def sound(state, before):
 
 @EACH
 def test_a_sensor_that_hangs_for_long_and_then_goes_on(clusterer):
-    """Noise, a constant of 10⁵ samples, noise in two places: finite all along, and who finds k tells the two apart."""
+    """Noise, 10⁵ constant samples, noise in two places: always finite, and clusterers that find k find both places."""
     rng = np.random.default_rng(0)
     X = np.full((LONG + 600, 2), 3.0)
     X[:200] += rng.normal(size=(200, 2))

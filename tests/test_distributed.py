@@ -1,4 +1,4 @@
-"""Several processes on loopback: the bits of one, summaries that all share, and a death that nobody hangs on."""
+"""Several processes on loopback: the same bits as one process, equal summaries, and no hang when one dies."""
 
 import json
 import os

@@ -48,7 +48,7 @@ def test_every_index_follows_any_story(story, forgetting):
         pair, born = None, np.zeros(K, bool)
         if happened[t] == "merge":
             pair = tuple(rng.permutation(K)[:2].tolist())
-            born = index == pair[1]  # a slot that is merged away begins anew
+            born = index == pair[1]  # a slot that was merged into another starts again
         elif happened[t] == "born":
             born = index == rng.integers(K)
         none = np.zeros(K, bool)

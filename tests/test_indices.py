@@ -68,10 +68,10 @@ def test_incremental_equals_the_oracle(recording, forgetting, fuzzifier):
     X, U, V, A = recording
     panel = icvi.Panel(indices=ALL, forgetting=forgetting, fuzzifier=fuzzifier)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the oracle divides as it pleases
+        warnings.simplefilter("ignore")  # the oracle divides by zero
         want = {name: value(name, X, U, V, A, forgetting, fuzzifier) for name in NAMES}
     got = along(panel, X, U, V, A)
-    lone = np.isnan(want["xb"]) and A[np.all(np.isfinite(X), axis=1)][-1:].sum() == 1  # left open by the definition
+    lone = np.isnan(want["xb"]) and A[np.all(np.isfinite(X), axis=1)][-1:].sum() == 1  # not defined
     for name in NAMES:
         if not (lone and name in ("xb", "db")):
             np.testing.assert_allclose(got[name], want[name], rtol=1e-8, atol=1e-8, err_msg=name)
@@ -121,7 +121,7 @@ def test_what_is_undefined_is_never_the_best(lib):
     assert {n for n, v in constant.items() if np.isnan(v)} == set(undefined)
     three = np.concatenate([path, path[:, :1] + 9], 1)
     empty = along(panel, X, np.eye(3)[[0, 1, 1, 0]], three, np.ones((4, 3), bool), lib)
-    assert {n for n, v in empty.items() if np.isnan(v)} == {"csil", "rcip", "rh"}  # an active slot nobody is in
+    assert {n for n, v in empty.items() if np.isnan(v)} == {"csil", "rcip", "rh"}  # an active slot without members
 
 
 @pytest.mark.filterwarnings("ignore:torch.asarray")

@@ -1,4 +1,4 @@
-"""The gate: samples of any kind, no digit lost at the door, and what is wrong is said before anything runs."""
+"""Checks of input: samples of any kind, no digit lost, and errors before anything runs."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Processes meet before JAX is told: who is missing, or wrong, is named in one line."""
+"""Processes meet before JAX starts: one line names the process that is missing or wrong."""
 
 import socket
 import threading
@@ -13,7 +13,7 @@ from icvi_jax.distributed.meet import NotJoined, meet
 
 
 def meeting(*calls):
-    """Let several processes meet in threads; gives what each of them was told, or an empty text."""
+    """Let several processes meet in threads; returns the message that each of them got, or an empty text."""
 
     def told(call):
         try:

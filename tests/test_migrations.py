@@ -44,7 +44,7 @@ def samples():
 
 def write(version: str) -> None:
     """What made the files in `data`, run once with that version."""
-    X = samples()  # float32, so that another precision at the door makes no difference
+    X = samples()  # float32, so that another precision of the input makes no difference
     for name, pipe in pipes().items():
         run = icvi.run_fleet(pipe, X[:, :STOP])
         icvi.save(DATA / f"{version}-{name}.icvi", pipe, run.state, position=STOP, names=("a", "b", "c"))

@@ -1,4 +1,4 @@
-"""Native code against `lax.scan`, and its bits for any number of lanes, threads and streams beside it."""
+"""Native code compared with `lax.scan`; the same bits for any number of lanes, threads and other streams."""
 
 import functools
 import importlib.util

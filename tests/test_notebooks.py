@@ -67,7 +67,7 @@ def test_claims_on_recordings(folder, tmp_path, monkeypatch):
     import recordings
 
     monkeypatch.setattr(claims, "CAPACITY", 4)
-    monkeypatch.setattr(recordings, "FOLDER", tmp_path)  # the small made-up recordings, wherever this runs
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)  # the small simulated recordings on every machine
     assert recordings.weather().changes == [864, 1008, 1296]
     assert recordings.gas().changes == [75, 150, 225] and recordings.nodes()[0].shape == (12, 2016, 2)
     (tmp_path / "meteo.txt").write_text(recordings._meteo())

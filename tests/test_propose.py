@@ -55,7 +55,7 @@ def test_proposals_of_every_index_are_what_a_step_would_give(forgetting):
         moved = centers.copy()
         moved[c] = centers[c] + (x - centers[c]) / (mass + 1) if c < 3 else x
         _, want = panel.step(state, x, np.eye(k)[c], moved, np.arange(k) < max(3, c + 1))
-        where = c if c < 3 else k  # slot 3 is free: as a cluster of its own
+        where = c if c < 3 else k  # slot 3 is free: as a new cluster
         for name, value in want.items():
             np.testing.assert_allclose(got[name][where], value, rtol=1e-9, atol=1e-12, err_msg=name)
     assert all(np.isnan(a[3]) for a in got.values())

@@ -1,4 +1,4 @@
-"""The documentation says what the catalogue says."""
+"""The documentation agrees with the catalogue."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ def rows():
 
 
 def test_the_table_of_indices_says_what_the_catalogue_says():
-    """The site makes the table anew, so that a new index is in it; what stands in the file may lack the newest."""
+    """The build of the site makes the table again, with all indices; the table in the file may lack the newest."""
     table = PAGE.read_text().split("<!-- catalogue -->")[1].split("<!-- /catalogue -->")[0].strip().splitlines()
     known = list(rows())
     assert [row for row in known if row in table] == table[2:], "paste this:\n" + "\n".join(known)

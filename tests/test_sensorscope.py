@@ -12,7 +12,7 @@ START = 1191967200  # 2007-10-10 00:00 Swiss summer time, which is 2007-10-09 22
 
 
 def meteo_line(second, station=18, sequence=None, **values):
-    """One line of a meteo file, each measurement a number of its own unless given."""
+    """One line of a meteo file, each measurement a different number unless given."""
     local = np.datetime64(int(float(second)) % 10**10 + 7200, "s").astype("datetime64[s]").item()
     names = ("ambient", "surface", "solar", "humidity", "soil", "watermark", "rain", "wind", "direction")
     measured = [str(values.get(name, 1000 + i)) for i, name in enumerate(names)]

@@ -55,7 +55,7 @@ def test_the_trace_changes_no_value_and_keeps_gradients_finite(recorded):
     panel = parts(pipe)[2]
     plain, kept = values_of(panel, events)["xb"], values_of(panel, traced(events, 2.0))["xb"]
     np.testing.assert_allclose(kept[10:], plain[10:], rtol=1e-5)
-    lone = (events[0], events[1].at[200:, 1:].set(0.0), *events[2:])  # two clusters that nobody feeds for 700 samples
+    lone = (events[0], events[1].at[200:, 1:].set(0.0), *events[2:])  # two clusters without new members for 700 samples
 
     def last(lam):
         return values_of(dataclasses.replace(panel, forgetting=lam), traced(lone, 2.0))["xb"][-1].sum()

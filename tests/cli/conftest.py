@@ -1,4 +1,4 @@
-"""What tests of the command share; compiled programs go to a folder of their own, not to the user's cache."""
+"""Fixtures for tests of the command; compiled programs go to a separate folder, not to the user's cache."""
 
 import pytest
 

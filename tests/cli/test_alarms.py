@@ -1,4 +1,4 @@
-"""The command promises false alarms, names the column that changed, and says what it cannot hear."""
+"""The command promises a rate of false alarms, names the column that changed, and says what it cannot watch."""
 
 import csv
 

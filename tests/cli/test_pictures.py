@@ -1,4 +1,4 @@
-"""plot.png: every column or a word about those left out, gaps where nothing came, names one can tell apart."""
+"""plot.png: every column or a note about those left out, gaps without samples, names that stay different."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def covariance(X, w, tiny):
 
 
 class Facts:
-    """Everything the formulas speak of, after the last sample that is not missing, active slots only."""
+    """All quantities of the formulas, after the last sample that is not missing, active slots only."""
 
     def __init__(self, X, U, V_path, active_path, forgetting, fuzzifier, elapsed):
         data = prepare(X, U, V_path, active_path, forgetting, elapsed)

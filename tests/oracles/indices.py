@@ -29,7 +29,7 @@ def xb(f, normalizer="paper"):
 
 
 def db(f, root=False):
-    """Davies-Bouldin; the form with roots at one cluster is left open, hence NaN."""
+    """Davies-Bouldin; the form with roots is not defined at one cluster: NaN."""
     L = f.spread if f.lam == 1 else f.C / np.maximum(1.0, f.M)
     if f.k == 1:
         if root:
@@ -57,7 +57,7 @@ def freedom(f, dof):
 
 
 def csil(f, peer=False):
-    """Centroid silhouette; NaN with an active slot nobody weighs in (its silhouette would be perfect)."""
+    """Centroid silhouette; NaN with an active slot without members (its silhouette would be perfect)."""
     if np.any(f.M == 0):
         return np.nan
     Q = np.zeros((f.k, f.k))

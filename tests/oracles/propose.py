@@ -1,4 +1,4 @@
-"""propose: the panel's values if x joined each cluster, and if it were one of its own, from the raw list of samples.
+"""propose: the panel's values if x joined each cluster, and if it made a new one, from the raw list of samples.
 
 Crisp members, labels 0..k-1 (-1: noise, which ages the others and joins nothing), centres = faded member means, or
 `centers` given as they are now, of which the one that x joins moves by g = 1/(lambda M_c + 1) towards x.
@@ -18,7 +18,7 @@ NAMES = ("xb", "db", "ch", "wb", "bh", "r2")
 
 
 def propose(X, labels, k, x, forgetting=1.0, centers=None, active=None):
-    """{name: (k + 1,)}: x joins 0..k-1 (NaN where inactive); last, a cluster of its own."""
+    """{name: (k + 1,)}: x joins 0..k-1 (NaN where inactive); last, a new cluster."""
     labels = np.asarray(labels, int)
     members = np.array([np.any(labels == c) for c in range(k)])
     active = members if active is None else np.asarray(active, bool)

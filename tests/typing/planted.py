@@ -53,7 +53,7 @@ DEFECTS = (
 
 
 def main() -> int:
-    """Plant, check and tell; 1 where a defect is not found."""
+    """Plant, check and print; returns 1 if a defect is not found."""
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "icvi_jax"
         shutil.copytree(ROOT / "icvi_jax", copy, ignore=shutil.ignore_patterns("__pycache__"))

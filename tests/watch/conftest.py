@@ -1,4 +1,4 @@
-"""What tests of the watch share; compiled programs go to a folder of their own, not to the user's cache."""
+"""Fixtures for tests of the watch; compiled programs go to a separate folder, not to the user's cache."""
 
 import pytest
 from watching import alarms, samples, watched

@@ -24,7 +24,7 @@ def free_port():
 
 
 class Broker:
-    """A Mosquitto of our own on loopback that keeps its messages over a restart."""
+    """A Mosquitto on loopback that keeps its messages over a restart."""
 
     def __init__(self, folder):
         self.port, self.folder = free_port(), folder
@@ -108,7 +108,7 @@ def test_a_broker_that_goes_away_is_waited_for_and_a_kill_loses_nothing(broker, 
     broker.publish(items[200:340])
     until(lambda: watch.holds("b", 169), "the samples after the broker came back")
     before = watch.end(signal.SIGKILL)
-    broker.publish(items[340:])  # nobody listens: the broker keeps them
+    broker.publish(items[340:])  # no subscriber: the broker keeps them
     watch.start()
     until(lambda: watch.said("listening", 3) and watch.holds("b", 259), "the samples the broker kept")
     after = watch.end(signal.SIGINT)

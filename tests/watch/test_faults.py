@@ -68,7 +68,7 @@ def from_broker(broker, faults):
 
 
 def payloads(items):
-    """Without times: only the ticket tells that a message came before."""
+    """Without times: only the ticket shows that a message came before."""
     return [json.dumps({"node": node, "v": v}).encode() for node, _, v in items]
 
 

@@ -108,12 +108,12 @@ def test_a_worker_that_dies_without_a_word_costs_nothing(cluster, tmp_path, monk
     first = worker(servers, tmp_path, every=0.2)
     send(producer, items[:500])
     until_all([first], lambda: first.samples == 500)
-    dead = first.partitions  # what it holds is not saved, and it never says goodbye: nobody calls it again
+    dead = first.partitions  # not saved, and it never leaves the group: it is not called again
     send(producer, items[500:])
     second = worker(servers, tmp_path)
     read = lambda: [part.offset or 0 for part in second.partitions.values()]  # noqa: E731
     until_all([second], lambda: len(read()) == 4 and sum(read()) == len(items))
-    for part in dead.values():  # back from the dead, with a state of its own
+    for part in dead.values():  # it continues, with its own state
         part.offset = 10_000
         with pytest.raises(Fenced, match="another worker"):
             part.save()
@@ -144,7 +144,9 @@ def test_the_broker_is_told_again_until_it_has_heard_how_far_the_group_is(cluste
     one.consumer = real
     assert told == [[(0, 240)]] * 2
     one.close()
-    again = worker(servers, tmp_path, every=1000)  # another one tells it too: who saved may have died before
+    again = worker(
+        servers, tmp_path, every=1000
+    )  # another worker also commits: the one that saved may have died before
     until_all([again], lambda: len(again.partitions) == PARTITIONS)
     again.consumer, real = Deaf(), again.consumer
     told.append(None)

@@ -1,4 +1,4 @@
-"""The live page: what the server answers, and the page in a browser beside a running watch."""
+"""The live page: the answers of the server, and the page in a browser with a running watch."""
 
 from __future__ import annotations
 

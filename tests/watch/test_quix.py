@@ -1,4 +1,4 @@
-"""The sink of the how-to: in Quix Streams itself where that is installed, and always between a stand-in's two calls."""
+"""The sink of the how-to: in Quix Streams if that is installed, and always with a small replacement of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def readings():
 
 @pytest.fixture
 def sink(monkeypatch):
-    """The how-to's file, on a base class of our own: all that it needs of Quix Streams."""
+    """The file of the how-to, with a base class that has all it needs of Quix Streams."""
     base = ModuleType("quixstreams.sinks.base")
     base.BatchingSink, base.SinkBatch = type("BatchingSink", (), {}), list
     for name, module in (("quixstreams", ModuleType("quixstreams")), ("quixstreams.sinks.base", base)):

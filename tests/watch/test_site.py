@@ -1,4 +1,4 @@
-"""What a site needs beside numbers: units, zones, reasons, mutes that last, health; and alarms that are not lost."""
+"""What production needs besides numbers: units, zones, reasons, lasting mutes, health; and no lost alarms."""
 
 from __future__ import annotations
 

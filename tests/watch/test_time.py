@@ -26,7 +26,7 @@ def test_late_samples_find_their_place(tmp_path, expected):
     assert watch.old == 0 and watch.samples < len(items)
     watch.end()
     assert watch.samples == len(items) and alarms(watch.out.getvalue()) == expected
-    first = begun(tmp_path, late=10.0)  # what waits is kept over a restart, and what comes again is old news
+    first = begun(tmp_path, late=10.0)  # samples that wait are kept over a restart, and repeated ones are old
     sent = taken(shuffled(items, 9.5))
     first.take(sent[:300])
     first.save()

@@ -1,4 +1,4 @@
-"""The live watch: batches, restarts, old news, metrics."""
+"""The live watch: batches, restarts, old samples, metrics."""
 
 from __future__ import annotations
 
