@@ -15,13 +15,22 @@ SHARED = TESTS.parents[1] / "shared" / "data"
 
 
 def there_is(name):
-    """Whether there is a program or a module of this name; servers are often where only root looks."""
+    """Whether there is a command or a module with this name; servers are often in a folder for root."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin") or importlib.util.find_spec(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_elsewhere(tmp_path_factory):
+    """Keep compiled programs in a folder of the tests, not in the user's cache."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
 
 
 @pytest.fixture(scope="session")
 def require():
-    """Skip the test that calls this with programs and modules of which one is missing; with CI=true it fails there."""
+    """Skip a test that needs commands or modules that are missing; with CI=true it fails."""
 
     def check(*needed):
         absent = [name for name in needed if not there_is(name)]
@@ -42,7 +51,7 @@ def shared():
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a text to a file and give its path."""
+    """Write a text to a file and return its path."""
 
     def writer(text, name="file.txt", encoding="utf-8"):
         (tmp_path / name).write_text(text, encoding=encoding)
@@ -52,7 +61,7 @@ def write(tmp_path):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say how many tests were skipped, and why."""
+    """Print how many tests were skipped, and why."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

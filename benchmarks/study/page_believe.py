@@ -13,7 +13,7 @@ WELL, GAP = 0.8, 0.2  # the default misleads where it is right in fewer than thi
 LIKE = 0.1  # of the best in a situation: those so near count as well, and the one that is best over all is taken
 AFTER = 300
 CHANCE = {"right": 0.2, "half": 0.5, "double": 0.5}
-KIND = {"first": "ranks the true partition first", "heard": "hears a break"}
+KIND = {"first": "ranks the true partition first", "heard": "finds a break"}
 
 
 def columns():
@@ -84,8 +84,8 @@ def says(factor, level):
 
 
 def advice(rows):
-    """A line a factor: whom to take to rank partitions, and to hear a break, when that is what is hard."""
-    lines = ["| when this is hard | to rank partitions | to hear a break | the default `xb` |", "|---|---|---|---|"]
+    """A line a factor: whom to take to rank partitions, and to find a break, when that is what is hard."""
+    lines = ["| when this is hard | to rank partitions | to find a break | the default `xb` |", "|---|---|---|---|"]
     for factor in LEVELS:
         here = [i for i, (f, v) in enumerate(columns()) if f == factor and not easy(f, v)]
         cells = []
@@ -128,7 +128,7 @@ def bullet(row):
     chance = f"; at random {CHANCE.get(level, 0.2):.0%}" if field == "first" else ""
     return (
         f"- **{_first_upper(says(factor, level))}**: `{DEFAULT}` {KIND[field]} in {mine:.0%} of the draws{chance}. "
-        f"Take `{other}`: {value:.0%}."
+        f"Use `{other}`: {value:.0%}."
     )
 
 
@@ -139,7 +139,7 @@ def facts():
     base = next(i for i, (f, v) in enumerate(columns()) if easy(f, v))
     delays, lost = grid(rows, "delay"), hopeless(rows)
     quick = sorted((delays[n][base], n) for n, _ in hear if not np.isnan(delays[n][base]))[:3]
-    task = {"first": "rank", "heard": "hear a break"}
+    task = {"first": "rank", "heard": "find a break"}
     none = "; ".join(f"{says(*c)} (to {task[field]})" for field in KIND for c in lost[field])
     return {
         "rank_names": _listed(rank),
