@@ -1,7 +1,6 @@
 """A Kafka broker for benchmarks: librdkafka's mock cluster, on loopback, in this process.
 
-It keeps a few megabytes of each partition and drops what is older: whoever sends must not be far ahead of those who
-read.
+It keeps a few megabytes of each partition and drops older messages: senders must not be far ahead of readers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PRODUCER, QUICK_REBALANCE = 0, 300
 
 @contextmanager
 def cluster(topic: str, partitions: int) -> Iterator[str]:
-    """Run a broker with one topic, and give its address."""
+    """Run a broker with one topic, and yield its address."""
     library = _library()
     why = ctypes.create_string_buffer(512)
     settings = library.rd_kafka_conf_new()
@@ -38,7 +37,7 @@ def cluster(topic: str, partitions: int) -> Iterator[str]:
 
 
 def _library() -> ctypes.CDLL:
-    """The library that the Python package brings along; its Python part cannot choose the number of partitions."""
+    """The C library inside the Python package; from Python one cannot choose the number of partitions."""
     found = list(Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*"))
     assert found, "this needs the wheel of confluent-kafka, which has librdkafka inside"
     library, pointer = ctypes.CDLL(str(found[0])), ctypes.c_void_p

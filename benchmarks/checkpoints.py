@@ -1,4 +1,4 @@
-"""Our checkpoint file beside orbax-checkpoint: size, time to save and load, time to import, and what each refuses.
+"""Our checkpoint file compared with orbax-checkpoint: size, time to save, load and import, and what each refuses.
 
 python benchmarks/checkpoints.py [--streams 1 1000 100000]
 """

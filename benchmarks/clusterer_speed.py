@@ -1,4 +1,4 @@
-"""Cost a sample of clusterers in a compiled fleet, in processor time, all in turns in one run."""
+"""Cost per sample of clusterers in a compiled fleet, in processor time, all in turns in one run."""
 
 import time
 

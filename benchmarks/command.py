@@ -1,4 +1,4 @@
-"""Time the command as a person meets it: files of the sizes that matter, and the report in a browser.
+"""Time the command as a user sees it: files of usual sizes, and the report in a browser.
 
     python benchmarks/command.py
 
@@ -44,7 +44,7 @@ def make_fleet(path: Path) -> None:
 
 
 def timed(arguments: list[str], cache: Path) -> str:
-    """Run the command in a process of its own."""
+    """Run the command in a new process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}

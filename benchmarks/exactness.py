@@ -1,4 +1,4 @@
-"""What exactness buys: the error of pretending that centres do not move, and of recentring a float32 sum.
+"""What exactness is worth: the error of ignoring that centres move, and of recentring a float32 sum.
 
     python benchmarks/exactness.py
 

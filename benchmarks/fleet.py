@@ -1,4 +1,4 @@
-"""Fleets and single streams beside hand-written C, `jax.vmap`, river and cvi: ratios measured in the same run.
+"""Fleets and single streams compared with hand-written C, `jax.vmap`, river and cvi: ratios measured in the same run.
 
     python benchmarks/fleet.py [targets] [scaling] [memory] [start] [--core] [--repeats 5] [--json FILE]
 
@@ -89,7 +89,7 @@ def row(label, found, *wanted):
 
 
 def targets(repeats):
-    """Beside C, river and cvi, with what it shall be."""
+    """Compared with C, river and cvi, with the targets."""
     table = []
     for N, T, k, p, scalar, simd in TARGETS:
         X = rivals.blobs(N, T, k, p)
@@ -154,7 +154,7 @@ def scaling(repeats):
 
 
 def by_streams(repeats):
-    """Throughput by the number of streams, beside C and a plain `jax.vmap`."""
+    """Throughput by the number of streams, with C and a plain `jax.vmap`."""
     table = []
     for N in (1, 64, 1024, 8192):
         T = {1: 50_000, 64: 5000, 1024: 500, 8192: 200}[N]
@@ -168,7 +168,7 @@ def by_streams(repeats):
 
 
 def child(code, **environment):
-    """What a process of its own prints as JSON."""
+    """What a new process prints as JSON."""
     command, env = [sys.executable, "-c", code], {**os.environ, **environment}
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=rivals.HERE, env=env)
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Smoke tests and a sample of the laws on the versions of JAX that are supported, each in an environment of its own.
+"""Smoke tests and a sample of the laws on the versions of JAX that are supported, each in its own environment.
 
     python benchmarks/jax_versions.py [0.8 0.9 0.10] [--folder DIR] [--tests "ARGUMENTS OF PYTEST"]
 

@@ -1,10 +1,10 @@
-"""Workers on a Kafka topic are killed, sent away, frozen and joined by others; compare with an uninterrupted run.
+"""Kill, stop, freeze and add workers on a Kafka topic; compare with an uninterrupted run.
 
     python benchmarks/kafka.py --samples 1e6 --kills 60
 
-Each worker is the command `icvi watch --kafka …`; the broker is librdkafka's mock cluster on loopback. Of four that go,
-two are killed, one is asked to leave, and one is frozen until the group has given its partitions to others, and comes
-back from the dead. In the end every sample must have counted once, the states of all nodes must be those of one run
+Each worker is the command `icvi watch --kafka …`; the broker is librdkafka's mock cluster on loopback. Of four,
+two are killed, one is asked to leave, and one is frozen until the group has given its partitions to others, and then
+continues. In the end every sample must have counted once, the states of all nodes must be those of one run
 over the same samples, bit for bit, and every alarm must have been printed.
 """
 
@@ -91,7 +91,7 @@ def work(number, servers, folder):
 
 
 def upset(workers, join, rng):
-    """Let one of the workers go, in one of three ways, and another one come; gives which way."""
+    """End one of the workers in one of three ways, and add another one; returns which way."""
     gone = rng.choice(workers)
     way = rng.choice(["killed", "killed", "left", "frozen"])
     if way == "frozen":
@@ -110,7 +110,7 @@ def upset(workers, join, rng):
 
 
 def compare(folder, count):
-    """Check what the workers left; gives whether all is well."""
+    """Check the results of the workers; returns whether all are right."""
     pipe = pipeline_of(Model(k=2, index=("xb",), standardize=False))
     whole = [Shard(pipe, ["celsius", "bar"], f"{GROUP}.{TOPIC}-{n}") for n in range(PARTITIONS)]
     batches = [[] for _ in whole]

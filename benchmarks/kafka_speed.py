@@ -1,8 +1,8 @@
-"""How fast one worker on a Kafka topic is, beside a consumer that only parses the same messages.
+"""How fast one worker on a Kafka topic is, compared with a consumer that only parses the same messages.
 
     python benchmarks/kafka_speed.py
 
-The broker is librdkafka's mock cluster on loopback, in a process of its own, with all messages in it. Both read with
+The broker is librdkafka's mock cluster on loopback, in its own process, with all messages in it. Both read with
 the same settings and are timed from their first message to their last; they take turns, and ratios are of neighbours.
 The worker makes ellipsoidal clusters, the command's usual model, and sequential k-means; its first turn, in which
 programs are compiled, does not count.

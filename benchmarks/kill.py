@@ -2,9 +2,9 @@
 
     python benchmarks/kill.py --kills 200
 
-Half of the kills come from outside after a random time, half from inside a random system call of a write. Every life
-begins with the newest checkpoint and replays the stream from the positions in it; each reading it makes is logged as a
-checksum. A life that skipped a sample, took one twice, or rounded once differently would log another checksum.
+Half of the kills come from outside after a random time, half from inside a random system call of a write. Every process
+starts with the newest checkpoint and replays the stream from the positions in it; it logs a checksum of each reading. A
+process that skipped a sample, used one twice, or rounded once in another way would log another checksum.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def die_inside_a_write(step):
 
 
 def live_on(folder, log, announce, every, step):
-    """One life: go on from the newest checkpoint until killed."""
+    """One process: continue from the newest checkpoint until killed."""
 
     jax.config.update("jax_compilation_cache_dir", folder + "-programs")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -106,7 +106,7 @@ def live_on(folder, log, announce, every, step):
 
 
 def one_life(folder, log, every, rng, inside):
-    """Fork a life and see it die; returns whether it ticked at all."""
+    """Fork a process and wait until it is killed; returns whether it ticked at all."""
     read, announce = os.pipe()
     step = rng.randrange(1, 60) if inside else 0
     child = os.fork()

@@ -2,8 +2,8 @@
 
     python benchmarks/kill_watch.py --kills 200
 
-Every life begins the feed from its first line again, as a file on standard input would; with a time in each line the
-watch passes over what it has. Half of the kills come from outside after a random time, half from inside a random write
+Every process reads the feed from its first line, as from a file on standard input; with a time in each line the watch
+skips the samples it has. Half of the kills come from outside after a random time, half from inside a random write
 of notes or checkpoint. In the end all samples must have counted once, the states must be equal bit for bit, and every
 alarm must have been printed at least once.
 """
@@ -67,7 +67,7 @@ def die_inside_a_write(step):
 
 
 def live_on(folder, seed, announce, step):
-    """One life: the feed from its beginning, in batches of random sizes, a checkpoint now and then."""
+    """One process: the feed from its beginning, in batches of random sizes, with checkpoints from time to time."""
     jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     rng = random.Random(seed)
@@ -94,7 +94,7 @@ def live_on(folder, seed, announce, step):
 
 
 def one_life(folder, rng, kind):
-    """Fork a life; gives what it found if it came to its end, and whether it was killed."""
+    """Fork a process; returns its result if it finished, and whether it was killed."""
     read, announce = os.pipe()
     step = rng.randrange(1, 40) if kind == "inside" else 0
     seed = rng.random()

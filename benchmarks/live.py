@@ -1,4 +1,4 @@
-"""Cost of a live tick beside river's KMeans and Silhouette, and of a checkpoint beside the ticks.
+"""Cost of a live tick compared with KMeans and Silhouette of river, and of a checkpoint compared with ticks.
 
     python benchmarks/live.py [--streams 100000]
 

@@ -1,4 +1,4 @@
-"""Mutate checkpoints in every way we can think of, and see each refused or proven harmless.
+"""Change checkpoints in many ways, and check that each is refused or harmless.
 
     python benchmarks/mutated_checkpoints.py --files 500
 
@@ -51,7 +51,7 @@ def entries(content):
 
 
 def rebuilt(files):
-    """An archive of `files` with a checksum that fits: what a determined person could write."""
+    """An archive of `files` with a right checksum: what an attacker could write."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.comment = container.MARK + b"0" * 64
@@ -147,7 +147,7 @@ MUTATIONS = (
 
 
 def other_pipeline(pipe, rng):
-    """The same pipeline but for one field."""
+    """The same pipeline except for one field."""
     panel, clusterer = pipe.panel, pipe.clusterer
     return rng.choice(
         (

@@ -1,4 +1,4 @@
-"""Damage good files in a thousand ways and see that the command says what is wrong in one line.
+"""Damage good files in a thousand ways and check that the command says what is wrong in one line.
 
 A file that is still good must be read; a file that is not must end in exit code 2 and one line that names the file,
 with row and column where the damage has a place, never in a traceback, and nothing may be left under the final names.
@@ -37,7 +37,7 @@ class Case(NamedTuple):
 
 
 def healthy(rng: random.Random) -> list[list[str]]:
-    """A table as people have them: a header, a time, three columns, a missing value here and there."""
+    """A usual table: a header, a time, three columns, some missing values."""
     names = rng.sample(["temp [°C]", "hum", "wind speed", "p", "rain", "lux"], 3)
     rows = [["time", *names]]
     for n in range(ROWS):
@@ -201,13 +201,13 @@ def _zipped(name: str) -> bytes:
 
 
 def cases(count: int, seed: int = 0) -> list[Case]:
-    """So many damaged files, every kind in turn; the zip bomb once, since it takes a while to make."""
+    """`count` damaged files, every kind in turn; the zip bomb once, since making it takes long."""
     rng = random.Random(seed)
     return [MAKERS[n % len(MAKERS)](rng) for n in range(count - 1)] + [Case("a zip bomb", "a.npz", zip_bomb(rng))]
 
 
 def complaint(case: Case, folder: Path, command: Callable[[list[str]], int]) -> str:
-    """Run the command on one damaged file; gives what is wrong with the answer, or an empty text."""
+    """Run the command on one damaged file; returns what is wrong with the answer, or an empty text."""
     file, out = folder / case.name, folder / "out"
     file.write_bytes(case.content)
     shown, told = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""Native code beside hand-written C, in the same run: million stream-samples a second, NumPy in and out.
+"""Native code compared with hand-written C in the same run: million stream-samples a second, NumPy in and out.
 
     python benchmarks/native.py [k,p,N,T …]        default: the table below; "oec:8,2,1024,500" for ellipsoidal clusters
 

@@ -1,4 +1,4 @@
-"""Native code against XLA on random pipelines and streams.
+"""Native code compared with XLA on random pipelines and streams.
 
     python benchmarks/native_fuzz.py [cases] [seed]        default 2000 cases
 

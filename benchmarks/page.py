@@ -1,8 +1,8 @@
-"""The live page in a real browser beside a running watch: 200 nodes, 50 samples a second in total, for two minutes.
+"""The live page in a real browser with a running watch: 200 nodes, 50 samples a second in total, for two minutes.
 
     python benchmarks/page.py
 
-Beside the browser there are others that ask for the stream of events and never read it. Afterwards the values that the
+There are also clients that ask for the stream of events and never read it. Afterwards the values that the
 page has of every node must be those of `icvi.run` on the same samples, bit for bit. A second part says what browsers
 cost a watch that takes in lines as fast as it can: nobody, ten that read (their own work is on the same machine), and a
 hundred that asked for events and do not read them.

@@ -1,4 +1,5 @@
-"""What a panel costs: all indices, and the six cheapest, against Xie–Beni and Davies–Bouldin in a fleet on all cores.
+"""Cost of a panel: all indices, and the six cheapest, compared with Xie–Beni and Davies–Bouldin in a fleet on all
+cores.
 
     python benchmarks/panel_cost.py [--each]
 

@@ -1,4 +1,4 @@
-"""The table of speeds in the README: measured beside C and river in the same run, and written where it belongs.
+"""The table of speeds in the README: measured in the same run as C and river, and written into the README.
 
     python benchmarks/speed.py [--core] [--write]
 

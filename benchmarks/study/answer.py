@@ -1,4 +1,4 @@
-"""The answer to Temporal Silhouette on its own data: which index ranks the truth first, and picks the best algorithm?
+"""The answer to Temporal Silhouette on its own data: which index ranks the truth first and picks the best algorithm?
 
     python benchmarks/study/answer.py                  streams 5 and 13 of each family: those to report
     python benchmarks/study/answer.py --ids 1 9 17     those to look at while settings are chosen

@@ -84,7 +84,7 @@ def says(factor, level):
 
 
 def advice(rows):
-    """A line a factor: whom to take to rank partitions, and to find a break, when that is what is hard."""
+    """One line per factor: which index to use to rank partitions and to find a break, if this factor is hard."""
     lines = ["| when this is hard | to rank partitions | to find a break | the default `xb` |", "|---|---|---|---|"]
     for factor in LEVELS:
         here = [i for i, (f, v) in enumerate(columns()) if f == factor and not easy(f, v)]

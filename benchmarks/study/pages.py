@@ -44,7 +44,7 @@ def texts():
 
 
 def pictures():
-    """Draw all pictures anew."""
+    """Draw all pictures again."""
     page_answer.picture(read(RESULTS / "answer.csv"))
     page_believe.pictures(read(RESULTS / "believe.csv"))
     page_k.pictures(read(RESULTS / "which_k.csv"))

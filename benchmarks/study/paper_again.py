@@ -28,7 +28,7 @@ MEMORY, FULL = 100.0, 40
 
 
 def clusterers(k):
-    """Everybody who takes part: the paper's two, the same with memories, and those that came later."""
+    """The clusterers: the two of the paper, the same with memories, and newer ones."""
     return {
         "k-means": icvi.SequentialKMeans(k=k),
         "k-means, memory": icvi.SequentialKMeans(k=k, memory=MEMORY, seeding="distinct"),

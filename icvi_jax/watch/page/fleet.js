@@ -38,7 +38,7 @@ async function overview(fleet) {
     g.fillStyle = paint[states[i]];
     g.fillRect(i % across * size, Math.floor(i / across) * size, size - 1, size - 1);
   }
-  $("key").replaceChildren("One cell a node, in the order of their names: ", ...STATES.map(([word], i) => { const b = make("b"), swatch = make("i", "■ "); swatch.style.color = paint[i]; b.append(swatch, `${word} ${whole(seen[i])}`); return b; }));
+  $("key").replaceChildren("One cell per node, in the order of their names: ", ...STATES.map(([word], i) => { const b = make("b"), swatch = make("i", "■ "); swatch.style.color = paint[i]; b.append(swatch, `${word} ${whole(seen[i])}`); return b; }));
 }
 function cellAt(event) {
   const box = $("cells").getBoundingClientRect(), { size, across } = grid(names.length, $("overview").clientWidth);
