@@ -1,4 +1,4 @@
-"""What a new contributor does: copy a skeleton, write a formula, add one line. Everything else must find it."""
+"""What a new contributor does: copy a skeleton, write a formula, add one line. No other edit is needed."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def tree(tmp_path_factory):
     """A copy of the project with one more index, clusterer and monitor, and the index of the documentation."""
     place = tmp_path_factory.mktemp("contributor")
     hidden = shutil.ignore_patterns("__pycache__", "_build", ".*cache", "data")
-    for name in ("icvi_jax", "tests", "docs"):
+    for name in ("icvi_jax", "tests", "docs", "notebooks"):
         shutil.copytree(ROOT / name, place / name, ignore=hidden)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, place)
@@ -41,7 +41,7 @@ def tree(tmp_path_factory):
 
 
 def ran(tree, *command):
-    """What a command says, in the copy."""
+    """Exit code and output of a command, in the copy."""
     env = {**os.environ, "PYTHONPATH": str(tree)}
     done = subprocess.run([sys.executable, *command], cwd=tree, env=env, capture_output=True, text=True, timeout=900)
     return done.returncode, done.stdout + done.stderr
@@ -53,6 +53,26 @@ def test_all_laws_and_catalogues_are_green(tree):
     code, said = ran(tree, "-m", "pytest", "-n", "0", "-vv", "-k", chosen, *(f"tests/{name}" for name in files))
     assert code == 0, said[-4000:]
     assert "FreshClusterer" in said and "FreshMonitor" in said and "test_indices[numpy" in said
+
+
+SITE = """
+import sys
+sys.path.insert(0, "docs")
+import conf
+for page in ("concepts/indices", "api/indices", "api/clusterers", "api/monitors"):
+    text = [open(f"docs/{page}.md").read()]
+    conf.from_listings(None, page, text)
+    print(text[0])
+"""
+
+
+def test_the_documentation_has_them(tree):
+    code, said = ran(tree, "-c", SITE)
+    assert code == 0, said
+    for entry in ("| `fresh` | FreshIndex |", "| `wg` | WidestGap |"):
+        assert entry in said
+    for name in ("FreshIndex", "WidestGap", "FreshClusterer", "FreshMonitor"):
+        assert f".. autoclass:: icvi_jax.{name}" in said
 
 
 @pytest.mark.parametrize(
