@@ -1,4 +1,4 @@
-"""What the tests of fleets share: a recording with holes, and its streams one by one."""
+"""Helpers for tests of fleets: a recording with missing samples, and its streams one by one."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ def pipeline(k=3, forgetting=0.9, **more):
 
 
 def recording(N=21, T=45, p=2, seed=0, dtype=np.float32):
-    """Blobs with holes: missing samples, late starts, early ends, a stream that is never there."""
+    """Clusters with missing samples, late starts, early ends, and a stream without any sample."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, 1, p)) * 50 + rng.integers(0, 3, (N, T, 1)) * 5 + rng.normal(size=(N, T, p))
     X[rng.random((N, T)) < 0.1] = np.nan

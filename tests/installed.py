@@ -1,4 +1,4 @@
-"""Array libraries as tests ask for them: skipped with a reason where one is not installed."""
+"""Array libraries for tests: skipped with a reason if one is not installed."""
 
 import pytest
 

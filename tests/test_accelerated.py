@@ -1,4 +1,4 @@
-"""A fleet on the kernel for GPUs and TPUs, interpreted on a CPU: the laws of native code, through every entry."""
+"""A fleet on the kernel for GPUs and TPUs, interpreted on a CPU: the laws of native code, by every entry point."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def test_a_fleet_has_the_values_of_native_code(kind, monkeypatch):
 def test_laws(kind, tmp_path):
     pipe, X = pipeline(kind), streams()
     whole = run(pipe, X)
-    order = np.random.default_rng(1).permutation(N)  # company and place do not matter
+    order = np.random.default_rng(1).permutation(N)  # other streams and the order do not matter
     turned = run(pipe, X[order])
     same(turned.readings.values.values(), (a[order] for a in whole.readings.values.values()))
     same(run(pipe, X + np.float32(0)), whole)  # inputs are not consumed

@@ -129,7 +129,7 @@ def test_birch_grows():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_last_and_are_never_given_twice(name):
-    """A name is one slot for life: from its first sample in use to its last, without a gap."""
+    """A name has one slot from its first sample to its last, without a gap."""
     got = followed(name)
     owner = {}
     for t, (label, cluster) in enumerate(zip(got.label, got.cluster)):

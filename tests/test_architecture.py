@@ -31,7 +31,7 @@ LAYERS = (
     "adapters | report",
     "testing | watch",  # what a watch says of an alarm is what the report says
     "icvi_jax",
-    "cli",  # uses the package as anybody does
+    "cli",  # uses the public API
 )
 """From the bottom up. A file may import from its own part and from layers before its own; parts beside each other know
 nothing of each other. `icvi_jax` is the package's own file, which gathers the public names."""

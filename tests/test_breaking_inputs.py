@@ -7,7 +7,7 @@ import icvi_jax as icvi
 from icvi_jax.testing import backend
 
 ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.grouped)
-RIDGED = ("ni", "rcip", "rh")  # a covariance has a fixed ridge, so these feel the unit of the samples
+RIDGED = ("ni", "rcip", "rh")  # a covariance has a fixed ridge, so these depend on the unit of the samples
 K, P, N = 3, 2, 40
 
 
@@ -95,7 +95,7 @@ def test_noise_is_no_cluster():
     X, U, V = recording()
     noisy = np.insert(X, 10, [90.0, -90.0], axis=0), np.insert(U, 10, 0, axis=0), np.insert(V, 10, V[10], axis=0)
     clean, got = run(X, U, V), run(*noisy)
-    member = "db csil gd43 gd53 ps bh rcip rh fs kwon".split()  # these see members and centres alone
+    member = "db csil gd43 gd53 ps bh rcip rh fs kwon".split()  # these only use members and centres
     same({n: got[n] for n in member}, {n: clean[n] for n in member}, 1e-12)
     np.testing.assert_allclose(got["xb"], clean["xb"] * N / (N + 1))  # the sample counts as seen
     np.testing.assert_allclose(got["pc"], N / (N + 1))

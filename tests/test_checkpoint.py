@@ -1,4 +1,4 @@
-"""Checkpoints: whole or refused, of this configuration or refused, and bit by bit what was saved."""
+"""Checkpoints: complete or refused, of this configuration or refused, and equal to what was saved, bit for bit."""
 
 import dataclasses
 import json

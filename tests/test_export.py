@@ -1,4 +1,4 @@
-"""Export: the step and a scan lower for platforms that are not here, and hold nothing that ties them to one."""
+"""Export: the step and a scan are lowered for platforms that are not here, and depend on none of them."""
 
 import warnings
 

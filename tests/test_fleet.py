@@ -1,4 +1,4 @@
-"""The fleet engine: whatever the engine, devices and chunks, a fleet is its streams one by one."""
+"""Fleets: with every engine, on all devices and in chunks, a fleet equals its streams one by one."""
 
 import subprocess
 import sys

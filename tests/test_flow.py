@@ -1,4 +1,4 @@
-"""What flows between the stations: merges and births in place, anchors, pipelines without a clusterer."""
+"""Data between the stations: merges and births in place, anchors, pipelines without a clusterer."""
 
 import jax
 import numpy as np

@@ -91,7 +91,7 @@ def test_there_are_parts():
 
 
 class TestTheKitItself:
-    """A kit that cannot fail proves nothing."""
+    """Tests of laws that cannot fail prove nothing."""
 
     def test_an_index_that_forgets_its_normalizer_is_found(self):
         class Broken(icvi.XieBeni):

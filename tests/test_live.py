@@ -1,4 +1,4 @@
-"""A live fleet: the numbers of a recorded run, tick by tick, with streams that come and go."""
+"""A live fleet: the numbers of a recorded run, tick by tick, while streams are added and removed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""exp, log, pow and their kin against mpmath: within 2 units in the last place, whole range, both precisions."""
+"""exp, log, pow and similar functions compared with mpmath: within 2 units in the last place, in the full range."""
 
 import jax
 import jax.numpy as jnp

@@ -72,9 +72,9 @@ def test_merged_clusters_are_one(recording, given_center):
     V[2] = center if given_center else (mass[0] * V[0] + mass[2] * V[2]) / (mass[0] + mass[2])
     crisp[:, 2] += crisp[:, 0]
     agree(panel, merged, icvi.batch(panel, X, crisp[:, 1:], V[1:]))
-    # and the merged state goes on like any other
+    # and the merged state can be used like any other
     more = run(panel, X[:4], np.c_[np.zeros(4), np.eye(2)[[0, 1, 0, 1]]], V, b, state=merged)
-    assert bool(more.prototypes.active[0])  # born again, from nothing
+    assert bool(more.prototypes.active[0])  # born again, without a past
 
 
 @settings(**SETTINGS)

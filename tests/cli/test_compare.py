@@ -1,4 +1,4 @@
-"""`icvi compare`: numbers wherever there are any, and no praise where nothing can be compared."""
+"""`icvi compare`: numbers where they exist, and no preference where nothing can be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the command's input comes from and its output goes: pipes that close, disks that are full."""
+"""Input and output of the command: closed pipes and full disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports opened in a browser: drawn, clickable, without a word on the console."""
+"""Reports opened in a browser: drawn, clickable, with an empty console."""
 
 from __future__ import annotations
 

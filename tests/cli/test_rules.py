@@ -1,4 +1,4 @@
-"""A table is read as a person would read it: what is used, and the sentence that says so."""
+"""Which columns of a table are used, and the sentence that says so."""
 
 from __future__ import annotations
 

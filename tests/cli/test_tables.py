@@ -1,4 +1,4 @@
-"""People's files: what is read, and what is said about what cannot be."""
+"""Files of users: what is read, and the messages about what cannot be read."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def main() -> int:
     for defect in DEFECTS:
         where = (
             "user.py" if defect.right == "def compare(" else defect.file.removeprefix("../")
-        )  # fails where it is built
+        )  # fails when it is made
         here = [message for file, message in errors if file == where]
         found += bool(here)
         print(f"{'found ' if here else 'MISSED'} {defect.what} ({defect.file}): {here[0] if here else ''}")

@@ -1,4 +1,4 @@
-"""A user's file, as strict a type checker as there is must find nothing in it: `mypy --strict tests/typing/user.py`."""
+"""A user's file in which a strict type checker must find nothing: `mypy --strict tests/typing/user.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let the n-th write of a watch fail: of its notes, its checkpoints, its alarms and its answers to a broker."""
+"""Make the n-th write of a watch fail: to its journal, checkpoints, alarms or the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes in: counted, skipped, named once a minute at most, and never a stop."""
+"""Bad input is counted and skipped, with a message at most once per minute, and never stops a watch."""
 
 from __future__ import annotations
 

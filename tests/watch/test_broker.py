@@ -1,4 +1,4 @@
-"""The live watch on a real broker, which goes away and comes back."""
+"""The live watch with a real broker, which stops and starts again."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PREFIX, END, BATCH = 292, 322, 6  # the change of node a, and its alarms, lie be
 
 
 def life(folder, feed, out):
-    """One life of a watch: two batches, a checkpoint, and so on; after an error nothing is tidied up."""
+    """One run of a watch: two batches, a checkpoint, and so on; after an error nothing is cleaned up."""
     watch = None
     try:
         watch = Watch(PIPE, Reader(), folder, out)
@@ -37,7 +37,7 @@ def life(folder, feed, out):
 
 
 def from_stdin(_broker, _faults):
-    """The lines, from the first on in every life."""
+    """The lines, from the first one in every run."""
 
     def feed(watch):
         items = taken(samples()[PREFIX - 6 : END])

@@ -1,4 +1,4 @@
-"""Alarms passed on: at least once, and once after dropping repeats."""
+"""Alarms sent to receivers: at least once, and once without repeats."""
 
 from __future__ import annotations
 

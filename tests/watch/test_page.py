@@ -45,7 +45,7 @@ def get(where, path, **headers):
 
 
 def refusal(request):
-    """Code and headers of an answer that is no 200."""
+    """Code and headers of an answer other than 200."""
     try:
         urllib.request.build_opener(NoMove).open(request, timeout=30).close()
     except urllib.error.HTTPError as error:

@@ -73,11 +73,11 @@ def test_each_reading_counts_once_whoever_has_the_partition(sink, tmp_path, caps
     first.write(Batch(0, 60, 120))  # what was not committed comes again
     second.write(Batch(0, 100, 250))  # the partition has moved
     with pytest.raises(Fenced):
-        first.write(Batch(0, 120, 260))  # back from the dead
+        first.write(Batch(0, 120, 260))  # it continues after a freeze
     second.write(Batch(0, 250, 300))
     first.held.clear()
     first.write(Batch(0, 300, 350))  # and moves back
-    second.write(Batch(0, 350, 400))  # and again, unannounced: it has fallen behind, and looks
+    second.write(Batch(0, 350, 400))  # and again, without notice: its checkpoint is older
     assert_counted_once(sink.PIPE, tmp_path, [0])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {alarm["node"] for alarm in found} == {"n0"}

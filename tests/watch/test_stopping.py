@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a batch stays whole, a wait ends, a second one is final."""
+"""Ctrl-C and SIGTERM: a batch is finished, a wait ends, a second signal ends the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from icvi_jax.watch.signals import Interrupts
 
 
 def taken(batches):
-    """The batches that were taken in whole before an interrupt ended the loop."""
+    """The batches that were finished before an interrupt ended the loop."""
     interrupts, whole = Interrupts(), []
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Late samples find their place, and silent nodes are said."""
+"""Late samples are put in order, and silent nodes raise an alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the watch share: a feed of two nodes, and patience."""
+"""Helpers for tests of the watch: a feed of two nodes, and waiting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lines(items):
 
 
 def taken(items):
-    """Items as a watch takes them in."""
+    """Items in the form that a watch takes."""
     return [(line.encode(), "") for line in lines(items).splitlines()]
 
 
