@@ -129,7 +129,7 @@ def test_packed_and_columns_are_the_same_thing():
     assert ellipsoid.packed(4) == 10
     for a, c in zip(ellipsoid.columns(ellipsoid.outer(d), 4), ellipsoid.squared(d)):
         np.testing.assert_array_equal(a, c)
-    np.testing.assert_array_equal(ellipsoid.identity(2, np.zeros((5, 3, 7)))[0, :, 0], [1, 0, 1])
+    np.testing.assert_array_equal(ellipsoid.ridged(np.zeros((5, 3, 7)), 2, 1.0)[0, :, 0], [1, 0, 1])
 
 
 def test_memberships_follow_their_formula():

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import pathlib
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from icvi_jax.drive.graph import Unsupported  # noqa: E402
 from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.drive.llvm.room import APART, room  # noqa: E402
 
 
 def values(pipe, state, z, elapsed=None):
@@ -177,3 +179,30 @@ def test_a_fuzz_of_pipelines_finds_no_difference_to_xla():
     bad, parted, total = fuzz.fuzz(200, 3, each=50)
     assert not bad
     assert parted <= 0.02 * total
+
+
+def test_readings_share_a_piece_of_memory_and_no_byte_of_it():
+    kinds = [
+        ((3, 5), np.dtype("f4")),
+        ((3, 5, 2), np.dtype("i1")),
+        ((3, 0), np.dtype("f8")),
+        ((APART,), np.dtype("i1")),
+    ]
+    arrays = room(kinds)
+    assert [(a.shape, a.dtype) for a in arrays] == kinds
+    for i, a in enumerate(arrays):
+        a[...] = i
+    assert all((a == i).all() for i, a in enumerate(arrays))
+    assert arrays[0].base is arrays[1].base and arrays[3].base is not arrays[0].base
+
+
+def test_a_state_read_in_between_is_not_changed_by_what_follows():
+    X = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    live = icvi.Live(pipeline(icvi.SequentialKMeans(k=3)), features=2, streams=3)
+    for x in X[:10]:
+        live.tick(np.stack([x] * 3))
+    then = live.state
+    kept = jax.tree.map(np.copy, then)
+    for x in X[10:]:
+        live.tick(np.stack([x] * 3))
+    chex.assert_trees_all_equal(then, kept)

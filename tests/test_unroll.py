@@ -24,6 +24,14 @@ def lane_index(z):
     return jnp.abs(integers(z[:1])) % (P + 2)  # some of them beyond the end
 
 
+def truths_as_numbers(z):
+    """What comes to a truth, its contrary or a known value without being computed."""
+    u, some = (z > 0).astype(z.dtype), z > 0
+    compared = [u > 0, u < 1, u >= 0.5, 0 == u, u != 0, u > 1, u <= 1, jnp.asarray(0.5, z.dtype) < u]
+    chosen = [jnp.where(some, u, 3), jnp.where(some, 3, u), jnp.where(some, z, u), jnp.log(jnp.where(u > 0, u, 1))]
+    return jnp.stack([*(a.astype(z.dtype) for a in compared), *chosen])
+
+
 FLOATS = {
     "arithmetic": lambda z: z[0] + z[1] * z[2] - z[3] / z[0],
     "signs": lambda z: jnp.stack([-z[0], jnp.abs(z[1]), jnp.sign(z[2])]),
@@ -38,6 +46,7 @@ FLOATS = {
     "roots": lambda z: jnp.sqrt(jnp.abs(z)),
     "sum": lambda z: jnp.stack([z.sum(0), z[:2].max(0), z[1:].min(0), jnp.prod(z, 0)]),
     "truths": lambda z: jnp.stack([(z > 0).all(0), (z > 0).any(0)]),
+    "truths as numbers": truths_as_numbers,
     "chains": lambda z: jnp.concatenate([lax.cummax(z), lax.cummin(z, reverse=True)]),
     "running sum": lambda z: jnp.cumsum(z, 0),
     "shapes": lambda z: z.reshape(2, 2, -1).transpose(1, 0, 2)[:, ::-1].reshape(4, -1)[1:3],

@@ -100,6 +100,11 @@ class Engine:
     @property
     def state(self) -> PipelineState:
         """The states of all streams, NumPy arrays (…, N) of their own."""
+        found: PipelineState = jax.tree.map(np.array, self.end())
+        return found
+
+    def end(self) -> PipelineState:
+        """The states of all streams, without a copy where it can be: for an engine that is not used any more."""
         found: PipelineState = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
         return found
 

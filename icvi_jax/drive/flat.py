@@ -11,6 +11,7 @@ from icvi_jax.drive.graph import NUMPY, Attribute, Operation, Unsupported
 from icvi_jax.drive.unroll import Unrolled
 
 COMMUTES = frozenset("add mul and or xor eq ne".split())
+COMPARES = frozenset("lt le gt ge eq ne".split())
 BOOL = np.dtype(bool)
 
 
@@ -153,6 +154,17 @@ class _Flattener:
                 return yes if ins[0].attribute else no
             if ins[0].name == "not":
                 return self.emit("select", dtype, (ins[0].args[0], yes, no), None)
+            for i, value in ((1, 0), (2, 1)):  # a truth as a number, where that truth is known
+                if self._truth(args[i]) == which:
+                    known = [no, yes]
+                    known[i - 1] = self.constant(dtype.type(value))
+                    return self.emit("select", dtype, (which, *known), None)
+        if name in COMPARES:
+            for i in (0, 1):
+                if (truth := self._truth(args[i])) is not None and ins[1 - i].name == "constant":
+                    return self._compared(name, truth, ins[i].dtype, ins[1 - i].value, i)
+        if name == "log" and ins[0].name == "constant" and ins[0].attribute == 1:
+            return self.constant(dtype.type(0))
         if name == "not" and ins[0].name == "not":
             return ins[0].args[0]
         if name in ("and", "or") and dtype == BOOL:
@@ -169,6 +181,20 @@ class _Flattener:
             turned = self.emit("sub", dtype, ins[0].args[::-1], None)  # (b − a)² is (a − b)²
             return self.emit("mul", dtype, (turned, turned), None)
         return None
+
+    def _truth(self, i: int) -> int | None:
+        """The place of the truth that a number is made of (0 or 1), or None."""
+        lane = self.lanes[i]
+        made = lane.name == "convert" and self.lanes[lane.args[0]].dtype == BOOL
+        return lane.args[0] if made else None
+
+    def _compared(self, name: str, truth: int, dtype: np.dtype, value: np.generic, side: int) -> int:
+        """A truth as a number beside a known one: that truth, its contrary, or known."""
+        pair = [(dtype.type(a), value)[:: 1 - 2 * side] for a in (0, 1)]
+        no, yes = (bool(NUMPY[name](*both)) for both in pair)
+        if no == yes:
+            return self.constant(np.bool_(no))
+        return truth if yes else self.emit("not", BOOL, (truth,), None)
 
 
 def check(lanes: Sequence[Lane] | Sequence[Operation]) -> None:

@@ -115,7 +115,7 @@ def run_fleet(
         raise ValueError("run_fleet: the iterator is empty")
     readings = parts[0] if len(parts) == 1 else jax.tree.map(_joined, *parts)
     if isinstance(engine, Engine):
-        return Run(*inputs.returned((engine.state, readings), library))
+        return Run(*inputs.returned((engine.end(), readings), library))
     away = engine.state, readings
     return Run(*(inputs.on_host(away) if library == "numpy" and not inputs.traced(away) else away))
 

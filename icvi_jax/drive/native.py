@@ -33,7 +33,7 @@ class Native:
         return self.code.words(state)
 
     def fetch(self, words: np.ndarray, streams: int) -> object:
-        """The states as arrays."""
+        """The states as arrays; words of their type are not copied."""
         return self.code.state(words, streams)
 
     def run(

@@ -37,7 +37,7 @@ class Program(Protocol):
         """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
 
     def fetch(self, words: State, streams: int) -> State:
-        """The states of the first streams as NumPy arrays (…, N) of their own."""
+        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
 
     def run(
         self, model: State, words: State, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,

@@ -92,7 +92,7 @@ def run(
     engine = Engine(pipe, started(pipe, given, state, 1), keep)
     gaps = None if elapsed is None else np.asarray(elapsed)
     readings = engine.advance(np.asarray(given.x)[None], gaps)
-    one = jax.tree.map(lambda a: a[..., 0], engine.state), jax.tree.map(lambda a: a[0], readings)
+    one = jax.tree.map(lambda a: a[..., 0], engine.end()), jax.tree.map(lambda a: a[0], readings)
     return Run(*inputs.returned(one, given.library))
 
 

@@ -36,8 +36,8 @@ def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
     floor : a number that no eigenvalue of S is below in exact arithmetic. Nothing is done while rounding is less.
     """
     rounding = p * float(namespace(S).finfo(S.dtype).eps) * _trace(S, p)
-    more = larger(rounding - floor, 0 * rounding)
-    return S + more[:, None, ...] * ellipsoid.identity(p, S), more + floor
+    more = larger(rounding - floor, namespace(S).zeros_like(rounding))
+    return ellipsoid.ridged(S, p, more[:, None, ...]), more + floor
 
 
 def gaussian(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
@@ -114,7 +114,8 @@ def _log_product(pivots: Sequence[Array]) -> Array:
     terms = [xp.log(pivots[-1])] if len(pivots) % 2 else []
     for a, b in zip(pivots[::2], pivots[1::2]):
         large = a > 1e5
-        terms += [xp.log(xp.where(large, scale * a, a) * b), -xp.where(large, math.log(scale), 0 * a)]
+        back = xp.where(large, xp.full_like(a, -math.log(scale)), xp.zeros_like(a))
+        terms += [xp.log(xp.where(large, scale * a, a) * b), back]
     return reduce(operator.add, terms)
 
 

@@ -34,11 +34,11 @@ def columns(A: Array, p: int) -> list[Array]:
     return [A[:, a:b, ...] for a, b in zip(ends, ends[1:])]
 
 
-def identity(p: int, like: Array) -> Array:
-    """The identity matrix, packed, to broadcast against a packed `like` (k, p (p + 1)/2, *streams)."""
-    xp = namespace(like)
-    ones = [1.0 if i == 0 else 0.0 for j in range(p) for i in range(p - j)]
-    return xp.reshape(xp.asarray(ones, dtype=like.dtype), (1, packed(p)) + (1,) * (like.ndim - 2))
+def ridged(A: Array, p: int, by: Array | float) -> Array:
+    """A + by I, for a packed A (k, p (p + 1)/2, *streams) and a number, or one a matrix: (k, 1, *streams)."""
+    xp = namespace(A)
+    diagonal = [i == 0 for j in range(p) for i in range(p - j)]
+    return xp.where(xp.reshape(xp.asarray(diagonal), (1, packed(p)) + (1,) * (A.ndim - 2)), A + by, A)
 
 
 def squared(d: Array) -> tuple[Array, ...]:

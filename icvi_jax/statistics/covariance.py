@@ -170,7 +170,7 @@ class CovarianceView:
         scatter, freedom = self._state
         some = freedom > (1e-6 if xp.finfo(freedom.dtype).bits <= 32 else 1e-12)
         scale = xp.where(some, 1 / xp.where(some, freedom, xp.ones_like(freedom)), xp.zeros_like(freedom))
-        return scatter * scale[:, None, ...] + self._ridge * ellipsoid.identity(self._p, scatter)
+        return ellipsoid.ridged(scatter * scale[:, None, ...], self._p, self._ridge)
 
     @cached_property
     def _raised(self) -> tuple[Array, Array]:
@@ -189,9 +189,9 @@ class CovarianceView:
     def cross_entropies(self) -> list[Array]:
         d = self._pieces(lambda a, b: a - b, self._mean)
         pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
-        constant = self._p * math.log(2 * math.pi)
+        constant = self._p * math.log(2 * math.pi) / 2
         both = (cholesky.gaussian(*parts) for parts in zip(pooled, d, least))
-        return [(F + logdet + constant) / 2 for F, logdet in both]
+        return [(F + logdet) * 0.5 + constant for F, logdet in both]
 
     def _pieces(self, f: Callable[[Array, Array], Array], a: Array) -> list[Array]:
         """f(a_i, a_j) for all i < j, as one array for one stream."""

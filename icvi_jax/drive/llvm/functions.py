@@ -23,10 +23,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 }
 
 
-def written(name: str, dtype: np.dtype, width: int, fused: bool, attributes: str) -> tuple[str, set[str]]:
+def written(name: str, dtype: np.dtype, width: int, fused: bool, vector: int, attributes: str) -> tuple[str, set[str]]:
     """The text of a function such as @exp_float, and the declarations it needs."""
     code = Code(width)
-    maker = Maker(code, dtype, fused)
+    maker = Maker(code, dtype, fused, vector)
     arguments = ["%a", "%b"][: 2 if name == "pow" else 1]
     result = FUNCTIONS[name](maker, *(Value(maker, a, dtype) for a in arguments))
     kind = code.type(dtype)

@@ -1,6 +1,6 @@
 """The time loop of a large step, as a plan has it: loops over elements, values in memory between them.
 
-    void scan(state, numbers, x, elapsed, out, steps, every, phase)
+    void scan(state, word_bytes, numbers, x, elapsed, out, steps, every, phase)
 
 as in `icvi_jax.drive.llvm.scan`, with one more piece of scratch memory behind the readings for the slots.
 """
@@ -55,7 +55,7 @@ def _words(w: Writer, inward: bool) -> None:
         if len(part.items):
             start = int(w.plan.slot[part.items[0]])
             with w.code.loop(0, len(part.items)) as i:
-                word = w.code.offset("%state", w.code.mul(w.code.add(i, at), w.layout.word * w.layout.width))
+                word = w.code.offset("%state", w.code.mul(w.code.add(i, at), "%word_bytes"))
                 slot = w.code.offset("%memory", w.code.mul(w.code.add(i, start), w.layout.slot))
                 if inward:
                     w.store(part.dtype, load_word(w.code, word, part.dtype, w.layout.word), slot)

@@ -55,6 +55,8 @@ def reduced(m: Maker, x: Value) -> tuple[Value, Value, Value]:
 
 def scaled(m: Maker, a: Value, n: Value) -> Value:
     """a 2ⁿ for whole n, in two factors: neither they nor what is between them leaves the range, one rounding."""
+    if m.exponents:
+        return m.lifted(a, n)
     whole = m.integer(n)
     half = whole.shifted(1)
     return a * m.power_of_two(half) * m.power_of_two(whole - half)
@@ -69,9 +71,28 @@ def exp_series(m: Maker, r: Value, error: Value) -> Value:
 
 def exp(m: Maker, x: Value) -> Value:
     """e^x."""
+    if m.dtype == F32 and m.fused:
+        return short_exp(m, x)
     least, most = (-104.0, 89.0) if m.dtype == F32 else (-746.0, 710.0)
     n, r, error = reduced(m, m.clip(x, least, most))
     return m.choose(m.is_nan(x), x, scaled(m, m.number(1) + exp_series(m, r, error), n))
+
+
+def short_exp(m: Maker, x: Value) -> Value:
+    """e^x in single precision with joined products and sums: two thirds of the operations. NaN goes all the way."""
+    least, most, magic = m.number(-104.0), m.number(89.0), m.number(1.5 * 2**23)
+    bounded = m.choose(x < least, least, x)
+    bounded = m.choose(bounded > most, most, bounded)
+    rounded = m.fma(bounded, m.number(1 / math.log(2)), magic)  # the last digits of its bits are n
+    n = rounded - magic
+    high, low = ln2_parts(m)
+    r = m.fma(n, m.number(-low), m.fma(n, m.number(-high), bounded))
+    series = horner(m, r, [1 / math.factorial(i) for i in range(EXP_TERMS[24] + 1)])
+    if m.exponents:
+        return m.lifted(series, n)
+    whole = rounded.bits() - magic.bits()
+    half = whole.shifted(1)
+    return series * m.power_of_two(half) * m.power_of_two(whole - half)
 
 
 def exp2(m: Maker, x: Value) -> Value:
@@ -101,6 +122,10 @@ def expm1(m: Maker, x: Value) -> Value:
 
 def split(m: Maker, x: Value) -> tuple[Value, Value]:
     """The exponent e and the mantissa m in [√½, √2) of a positive number, subnormal ones included."""
+    if m.exponents:
+        e, mantissa = m.split(x)
+        small = mantissa < m.number(2 * m.rounded(math.sqrt(0.5)))
+        return m.choose(small, e, e + m.number(1)), m.choose(small, mantissa, mantissa * m.number(0.5))
     tiny = x < m.number(float(np.finfo(m.dtype).tiny))
     shift = 25 if m.dtype == F32 else 54
     bits = m.choose(tiny, x * m.number(2.0**shift), x).bits()
@@ -138,7 +163,8 @@ def edges(m: Maker, x: Value, result: Value) -> Value:
 def log(m: Maker, x: Value) -> Value:
     """log x."""
     e, mantissa = split(m, x)
-    return edges(m, x, log_of(m, e, mantissa - m.number(1)))
+    result = log_of(m, e, mantissa - m.number(1))
+    return result if m.exponents else edges(m, x, result)
 
 
 def log1p(m: Maker, x: Value) -> Value:

@@ -19,6 +19,7 @@ from icvi_jax.drive.llvm.functions import written
 from icvi_jax.drive.llvm.layout import Layout
 from icvi_jax.drive.llvm.loops import write_loops
 from icvi_jax.drive.llvm.plan import plan, rows
+from icvi_jax.drive.llvm.room import room
 from icvi_jax.drive.llvm.scan import write_scan
 from icvi_jax.drive.llvm.threads import Call, shares, together
 from icvi_jax.drive.llvm.tick import Ticker
@@ -35,7 +36,7 @@ LONG = 10_000
 LARGE = 20_000
 """Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
 
-INLINE = 40
+INLINE = 200
 """Up to so many calls of exp, log and the like are written out where they are."""
 
 
@@ -85,7 +86,7 @@ def assemble(layout: Layout) -> str:
     attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
     parts = [scan, *write_tiles(layout)]
     for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
-        text, more = written(name, dtype, layout.width, host().fused, attributes)
+        text, more = written(name, dtype, layout.width, host().fused, host().vector, attributes)
         parts.append(text)
         declared |= more
     return "\n\n".join([*sorted(declared), *parts])
@@ -103,7 +104,10 @@ class Program:
     def __init__(self, layout: Layout, text: str, cache: pathlib.Path | None = None) -> None:
         self.layout, self.text = layout, text
         short = text.count("\n") < LONG
-        passes = int(layout.plan is None or short) + (layout.width == 1 and layout.plan is None and short)
+        if layout.plan is not None:
+            passes = int(short)
+        else:  # nothing is left to improve in a flat list of vectors; single numbers become vectors side by side
+            passes = 2 if layout.width == 1 and short else 0
         self._native = Native(text, passes, cache)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]
@@ -114,7 +118,7 @@ class Program:
         return words.packed(leaves, self.layout.state, self.layout.width)
 
     def state(self, packed: np.ndarray, streams: int) -> Tree:
-        """Words as a pytree of new NumPy arrays (lead…, N)."""
+        """Words as a pytree of NumPy arrays (lead…, N), which may be views of them."""
         return jax.tree.unflatten(self.layout.unrolled.state_tree, words.unpacked(packed, self.layout.state, streams))
 
     def numbers(self, model: Tree) -> np.ndarray:
@@ -129,8 +133,8 @@ class Program:
         return out
 
     def outputs(self, streams: int, readings: int) -> list[np.ndarray]:
-        """New arrays (N, readings, …) for the leaves of the outputs."""
-        return [np.empty((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs]
+        """New arrays (N, readings, …) for the leaves of the outputs; see `room`."""
+        return room([((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs])
 
     def tree(self, outputs: Sequence[np.ndarray] | Sequence[int]) -> Tree:
         """The outputs' leaves as the pytree that the step returns."""
@@ -185,14 +189,14 @@ class Program:
         if p != layout.features or X.dtype not in (np.float32, np.float64):
             wanted = f"expected X of float32 or float64 with {layout.features} features"
             raise ValueError(f"{wanted}, got {X.dtype}{X.shape}")
-        if packed.shape != (-(-N // layout.width), layout.words, layout.width) or not packed.flags.c_contiguous:
+        if packed.shape != words.shape_of(layout.state, N, layout.width) or not packed.flags.c_contiguous:
             raise ValueError(f"the words are those of another program or fleet: shape {packed.shape} for {N} streams")
         out = self.outputs(N, (phase + T) // every) if out is None else out
         field = dict.fromkeys(FIELDS, 0)
-        field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data, "samples": X.ctypes.data,
-                  "row_bytes": X.strides[0], "step_bytes": X.strides[1], "feature_bytes": X.strides[2],
-                  "double": int(X.dtype == np.float64), "streams": N, "steps": T, "every": every, "phase": phase,
-                  "last": packed.shape[0]}  # fmt: skip
+        field |= dict(zip(("row_bytes", "step_bytes", "feature_bytes"), X.strides))
+        field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data, "samples": X.ctypes.data}
+        field |= {"word_bytes": packed.strides[0], "double": int(X.dtype == np.float64), "last": -(-N // layout.width)}
+        field |= {"streams": N, "steps": T, "every": every, "phase": phase}
         if origin is not None:
             field["origin"] = origin.ctypes.data
         if layout.elapsed:

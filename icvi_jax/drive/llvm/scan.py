@@ -1,10 +1,11 @@
 """The time loop of an unrolled step: state in registers, one block of instructions a step.
 
-    void scan(state, numbers, x, elapsed, out, steps, every, phase)
+    void scan(state, word_bytes, numbers, x, elapsed, out, steps, every, phase)
 
-`state` is one group's words, `numbers` the pipeline's own, `x` [steps][p][lanes], `elapsed` [steps][lanes], `out` a
-region for each output leaf, [readings][n][lanes], with room for a tile. A reading is written after every `every`-th
-step; `phase` steps have passed since the last one.
+`state` has one group's lanes of the first word, and the next word is `word_bytes` further on; `numbers` are the
+pipeline's own, `x` is [steps][p][lanes], `elapsed` [steps][lanes], `out` a region for each output leaf,
+[readings][n][lanes], with room for a tile. A reading is written after every `every`-th step; `phase` steps have passed
+since the last one.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from icvi_jax.drive.llvm.layout import Layout
 from icvi_jax.drive.llvm.words import load_word, store_word, stored
 
 HEAD = (
-    "define internal void @scan(ptr noalias %state, ptr noalias %numbers, ptr noalias %x, ptr noalias %elapsed, "
-    "ptr noalias %out, i64 %steps, i64 %every, i64 %phase)"
+    "define internal void @scan(ptr noalias %state, i64 %word_bytes, ptr noalias %numbers, ptr noalias %x, "
+    "ptr noalias %elapsed, ptr noalias %out, i64 %steps, i64 %every, i64 %phase)"
 )
 
 
@@ -46,7 +47,7 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             names[i] = layout.load_number(code, "%numbers", element - number, flat.lanes[i].dtype)
     run(uniform=True)
     words = range(len(kinds))
-    places = [code.offset("%state", size * layout.width * i) for i in words]
+    places = [code.offset("%state", code.mul("%word_bytes", i)) for i in words]
     flags = code.type(f"i{8 * size}")
     start = [load_word(code, place, kind, size) for place, kind in zip(places, kinds)]
     carried = [flags if kind == BOOL else code.type(kind) for kind in kinds]  # truths as words: never packed

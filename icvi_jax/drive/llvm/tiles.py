@@ -16,8 +16,8 @@ from icvi_jax.drive.llvm.layout import Layout
 from icvi_jax.drive.llvm.words import Leaf, stored
 
 FIELDS = (
-    "words numbers samples row_bytes step_bytes feature_bytes double origin elapsed elapsed_row elapsed_step streams "
-    "steps every phase first last scratch"
+    "words word_bytes numbers samples row_bytes step_bytes feature_bytes double origin elapsed elapsed_row "
+    "elapsed_step streams steps every phase first last scratch"
 ).split()
 
 
@@ -135,7 +135,7 @@ def write_run(layout: Layout) -> str:
     with code.loop(field["first"], field["last"]) as group:
         stream = code.mul(group, W)
         valid = code.least(code.let(f"sub i64 {field['streams']}, {stream}"), W)
-        state = code.offset(address["words"], code.mul(group, layout.words * W * layout.word))
+        state = code.offset(address["words"], code.mul(group, W * layout.word))
         _origins(code, p, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
             n = code.least(code.let(f"sub i64 {field['steps']}, {t0}"), tile)
@@ -150,8 +150,9 @@ def write_run(layout: Layout) -> str:
                 _times(code, layout, field, address["elapsed"], stream, t0, n, elapsed)
             passed = code.add(field["phase"], t0)
             since = code.let(f"urem i64 {passed}, {field['every']}")
-            code.call("scan", "void", ("ptr", state), ("ptr", address["numbers"]), ("ptr", x), ("ptr", elapsed),
-                      ("ptr", out), ("i64", n), ("i64", field["every"]), ("i64", since))  # fmt: skip
+            memory = [("ptr", a) for a in (address["numbers"], x, elapsed, out)]
+            counts = [("i64", a) for a in (n, field["every"], since)]
+            code.call("scan", "void", ("ptr", state), ("i64", field["word_bytes"]), *memory, *counts)
             begun = code.let(f"udiv i64 {passed}, {field['every']}")
             ended = code.let(f"udiv i64 {code.add(passed, n)}, {field['every']}")
             readings = code.let(f"sub i64 {ended}, {begun}")

@@ -79,10 +79,15 @@ class Value:
 
 
 class Maker:
-    """Writes one function of reals of one type; `digits` are those that matter, all that the type has by default."""
+    """Writes one function of reals of one type; `digits` are those that matter, all that the type has by default.
 
-    def __init__(self, code: Code, dtype: np.dtype, fused: bool, digits: int | None = None) -> None:
-        self.code, self.dtype, self.fused = code, dtype, fused
+    `vector` are the bytes of the processor's own vectors. Those of 64 have instructions for exponents (AVX-512), with
+    the same results to the last bit.
+    """
+
+    def __init__(self, code: Code, dtype: np.dtype, fused: bool, vector: int, digits: int | None = None) -> None:
+        self.code, self.dtype, self.fused, self.vector = code, dtype, fused, vector
+        self.exponents = vector == 64 and code.width * dtype.itemsize == 64
         self.digits = digits or np.finfo(dtype).nmant + 1
         self.integers = np.dtype(f"i{dtype.itemsize}")
 
@@ -166,9 +171,26 @@ class Maker:
         digits, bias = (23, 127) if self.dtype.itemsize == 4 else (52, 1023)
         return (n + self.whole(bias)).lifted(digits).reals()
 
+    def split(self, x: Value) -> tuple[Value, Value]:
+        """Exponent e and mantissa in [1, 2) of a positive number, where there is an instruction.
+
+        0 has −∞ and 1, ∞ has ∞ and 1, and what is negative or NaN has NaN.
+        """
+        return self._instruction("getexp", x), self._instruction("getmant", x, ("i32", "12"))
+
+    def lifted(self, a: Value, n: Value) -> Value:
+        """a 2ⁿ for a whole real n, rounded once, where there is an instruction."""
+        return self._instruction("scalef", a, (self.code.type(self.dtype), n.name))
+
+    def _instruction(self, name: str, a: Value, *more: tuple[str, str]) -> Value:
+        kind, word = self.code.type(self.dtype), "ps" if self.dtype.itemsize == 4 else "pd"
+        rest = (kind, a.name), (f"i{self.code.width}", "-1"), ("i32", "4")  # all lanes, rounded as usual
+        value = self.code.call(f"llvm.x86.avx512.mask.{name}.{word}.512", kind, (kind, a.name), *more, *rest)
+        return Value(self, value, self.dtype)
+
     def wider(self) -> Maker:
         """The maker of double precision in the same function, for results that will be rounded to single."""
-        return Maker(self.code, np.dtype("f8"), self.fused, 32)
+        return Maker(self.code, np.dtype("f8"), self.fused, self.vector, 32)
 
     def widened(self, x: Value) -> Value:
         """x in double precision."""

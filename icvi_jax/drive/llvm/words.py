@@ -1,7 +1,8 @@
 """Words: how state lies in memory between calls, and its way to and from pytrees of `(lead…, streams)` arrays.
 
-Streams come in groups of as many as a vector has lanes. Of each group all words follow each other, and of each word the
-lanes: the array has the shape (groups, words, lanes). A word has 4 bytes, or 8 where a type needs them.
+Each word of the state is a row with one element a stream: the array has the shape (words, room). A word has 4 bytes, or
+8 where a type needs them. Streams are run in groups of as many as a vector has lanes, so the room is a number of whole
+groups, and an odd one: rows a power of two apart would share few places of the cache.
 """
 
 from __future__ import annotations
@@ -31,52 +32,37 @@ def size_of(leaves: Sequence[Leaf]) -> int:
     return max([4, *(leaf.dtype.itemsize for leaf in leaves)])
 
 
-BLOCK = 256
-"""Groups, or words, that are turned together: they stay in the cache meanwhile."""
+def shape_of(leaves: Sequence[Leaf], streams: int, width: int) -> tuple[int, int]:
+    """Words and room for so many streams."""
+    return sum(leaf.n for leaf in leaves), width * (-(-streams // width) | 1) if streams else 0
 
 
 def packed(arrays: Sequence[np.ndarray], leaves: Sequence[Leaf], width: int) -> np.ndarray:
-    """Arrays (lead…, N) as words (groups, words, width); lanes beyond N repeat the last stream."""
+    """Arrays (lead…, N) as words (words, room); lanes beyond N repeat the last stream."""
     streams = arrays[0].shape[-1]
+    rows = np.empty(shape_of(leaves, streams, width), f"i{size_of(leaves)}")
+    at = 0
     for a, leaf in zip(arrays, leaves):
         if a.shape != (*leaf.shape, streams):
             raise ValueError(f"expected a state of shape {(*leaf.shape, streams)}, got {a.shape}")
-    groups = -(-streams // width)
-    if streams > 1 and all(a.strides[-1] == 0 for a in arrays):  # all streams are alike
-        one = packed([a[..., :1] for a in arrays], leaves, width)
-        return np.broadcast_to(one, (groups, *one.shape[1:])).copy()
-    rows = np.empty((sum(leaf.n for leaf in leaves), groups * width), f"i{size_of(leaves)}")
-    at = 0
-    for a, leaf in zip(arrays, leaves):
-        flat = np.ascontiguousarray(a, leaf.dtype).reshape(leaf.n, streams)
+        alike = streams > 1 and a.strides[-1] == 0
+        flat = np.ascontiguousarray(a[..., :1] if alike else a, leaf.dtype).reshape(leaf.n, -1)
         rows[at : at + leaf.n, :streams] = flat.view(f"i{leaf.dtype.itemsize}") if leaf.dtype.kind == "f" else flat
         at += leaf.n
     rows[:, streams:] = rows[:, streams - 1 : streams]
-    return _turned(rows.reshape(len(rows), groups, width))
+    return rows
 
 
 def unpacked(words: np.ndarray, leaves: Sequence[Leaf], streams: int) -> list[np.ndarray]:
-    """Words as new arrays (lead…, N)."""
-    groups, n, width = words.shape
-    rows = _turned(words).reshape(n, groups * width)[:, :streams]
+    """Words as arrays (lead…, N), which may be views of them."""
     arrays, at = [], 0
     for leaf in leaves:
-        part = rows[at : at + leaf.n]
+        part = words[at : at + leaf.n, :streams]
         at += leaf.n
         if leaf.dtype.kind == "f":
             part = part.astype(f"i{leaf.dtype.itemsize}", copy=False).view(leaf.dtype)
         arrays.append(part.astype(leaf.dtype, copy=False).reshape(*leaf.shape, streams))
     return arrays
-
-
-def _turned(a: np.ndarray) -> np.ndarray:
-    """A contiguous array (m, n, width) as (n, m, width)."""
-    m, n, width = a.shape
-    whole = f"V{width * a.itemsize}"
-    out = np.empty((n, m), whole)
-    for start in range(0, max(m, 1), BLOCK):
-        out[:, start : start + BLOCK] = a.view(whole)[start : start + BLOCK, :, 0].T
-    return out.view(a.dtype).reshape(n, m, width)
 
 
 def load_word(code: Code, address: str, dtype: np.dtype, size: int) -> str:
