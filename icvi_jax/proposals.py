@@ -5,7 +5,7 @@ With :math:`d_c = ‖x − v_c‖²`, :math:`g = 1/(λM_c + 1)`, W and T the sca
 .. math:: W' = λW + λM_c g d_c, \quad B' = T' − W', \quad T' = λT + (1 − 1/n')‖x − μ‖², \quad n' = λn + 1
 
 and h' is the smaller of :math:`\min_e D_{ce} − g (d_c + D_{ce} − d_e) + g² d_c` and the closest pair without c, which
-each slot's nearest and second nearest give. As a cluster of its own: W' = λW and h' = min(h, min d).
+each slot's nearest and second nearest give. As a new cluster: W' = λW and h' = min(h, min d).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Joined(Stats):
         return Spread(self._lam * now.total + self._with(self._faded[1] * self._d), now.level)
 
     def _with(self, a: Array) -> Array:
-        """`a` (k, *streams), and 0 for a cluster of its own."""
+        """`a` (k, *streams), and 0 for a new cluster."""
         return self.xp.concat([a, self.xp.zeros_like(a[:1, ...])])
 
     def _between(self) -> Between:

@@ -1,7 +1,7 @@
 """Migrations: turn what an earlier version wrote into what this version would have written.
 
 A file has the version of its layout. Each step below leads from one layout to the next, so that a file of any age
-loads. Two things need no step of their own, whatever a later version adds:
+loads. Two kinds of changes need no step:
 
 - a setting that the file does not have and that has its default: defaults do what was done before the setting existed;
 - an array that the file does not have: it is taken from a fresh state, and a new statistic must work with that.

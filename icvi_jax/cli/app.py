@@ -1,4 +1,4 @@
-"""The commands and their help; what each one does is in a file of its own, imported when it is called."""
+"""The commands and their help; each one is implemented in its own file, imported when it is called."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _summarize(result: Result, written: list[Path]) -> None:
     else:  # candidates are the columns: there are few of them
         tell_table(("candidate", *result.nodes), [(head, *cells) for head, cells in columns.items()])
     for name, (best, _) in choice.items():
-        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "does not tell them apart"
+        verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no preference"
         say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")
     lone = [node for node, one in zip(result.nodes, alone(result)) if one]
     if lone:

@@ -120,7 +120,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _line(line: socket.socket, deadline: float) -> str:
-    """One line of text; what was sent so far if the other side ends or the time is over."""
+    """One line of text; if the other side ends or the time is over, what was received so far."""
     got = b""
     try:
         while b"\n" not in got and len(got) < LONGEST:
@@ -135,7 +135,7 @@ def _line(line: socket.socket, deadline: float) -> str:
 
 
 def _part(line: socket.socket, word: str) -> None:
-    """Say the last word, and let the other side hang up first, so that the port is free at once."""
+    """Send the last word, and let the other side close first, so that the port is free at once."""
     try:
         line.sendall(f"{word}\n".encode())
         line.settimeout(1)

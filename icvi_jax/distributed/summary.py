@@ -1,4 +1,4 @@
-"""Summary: what the whole fleet looks like at one tick, the same in every process."""
+"""Summary of the fleet at one tick, the same in every process."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Summary(NamedTuple):
 
     Attributes
     ----------
-    nodes : how many there are.
-    seen : how many gave a sample.
+    nodes : number of nodes.
+    seen : how many had a sample.
     values : `Spread` by index name.
     worst : by index name, the worst nodes as (name, value), worst first.
     alarms : by monitor name, how many nodes raised each code at this tick: {1: spikes, 2: recoveries, 3: distress}.

@@ -1,5 +1,5 @@
 "use strict";
-// Colours that people with any kind of colour vision tell apart: Okabe and Ito's for clusters, cividis for the map.
+// Colours that people with any kind of colour vision can distinguish: Okabe and Ito for clusters, cividis for the map.
 const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#000000"];
 const ALARM = { 1: ["spike", "#D55E00"], 2: ["recovered", "#009E73"], 3: ["distress", "#7A0177"] };
 const CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"]
@@ -29,7 +29,7 @@ function neat(v) {
   return a !== 0 && (a >= 1e5 || a < 1e-3) ? v.toExponential(2).replace("e+", "e") : String(+v.toPrecision(4));
 }
 
-// A text that fits into so many pixels: what is left out is in its middle, since names often differ at the end.
+// A text cut to so many pixels in its middle, since names often differ at the end.
 function fitted(g, text, room) {
   const cut = (n) => n >= text.length ? text : text.slice(0, Math.ceil(n / 2)) + "…" + text.slice(text.length - Math.floor(n / 2));
   let low = 0, high = text.length;

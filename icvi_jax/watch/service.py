@@ -97,7 +97,7 @@ def _one_process(
                     watch.idle()
         watch.end()  # not after an error: a restart continues from the folder
     except BrokenPipeError:
-        say(f"nobody reads the alarms any more{'; a restart prints them again' if watch.folder else ''}")
+        say(f"standard output was closed{'; a restart prints the alarms again' if watch.folder else ''}")
         raise
     finally:
         watch.close()

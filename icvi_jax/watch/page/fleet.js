@@ -20,7 +20,8 @@ export function tiles(now) {
   document.title = (now.distressed ? `(${now.distressed}) ` : "") + "icvi watch";
 }
 
-// ---- one cell a node ----------------------------------------------------------------------------------------------------
+// ---- one cell per node
+--------------------------------------------------------------------------------------------------
 function grid(n, width) {
   const size = CELL.find((s) => Math.ceil(n / Math.floor(width / s)) * s <= 220) || CELL.at(-1);
   return { size, across: Math.max(1, Math.floor(width / size)) };

@@ -1,4 +1,4 @@
-// The live page: listens to the watch and asks it for what is on the screen. Names are only ever set as text.
+// The live page: gets events from the watch and asks it for the data on the screen. Names are only set as text.
 import { $, make, count, ask, moment } from "./parts.js";
 import { tiles, drawFleet, onChoose } from "./fleet.js";
 import { drawNode } from "./node.js";
@@ -7,7 +7,8 @@ const EVENTS = 500;
 let page = 0, index = "", paused = false, busy = false, again = false, fleet = null, node = null, chosen = null;
 let waiting = { now: null, events: [] };
 
-// ---- what the watch says ------------------------------------------------------------------------------------------------
+// ---- events of the watch
+------------------------------------------------------------------------------------------------
 function happened(events) {
   const list = $("events");
   if (events.length) list.querySelector(".hint")?.remove();
@@ -34,7 +35,8 @@ function catchUp() {
   waiting = { now: null, events: [] };
 }
 
-// ---- asking -------------------------------------------------------------------------------------------------------------
+// ---- requests
+-----------------------------------------------------------------------------------------------------------
 async function refresh(force) {
   if (document.hidden && !force) return;
   if (busy) { again = again || force === true; return; } // what is asked for meanwhile comes right after
@@ -48,7 +50,8 @@ async function refresh(force) {
   if (again) { again = false; refresh(true); }
 }
 
-// ---- hands --------------------------------------------------------------------------------------------------------------
+// ---- actions of the user
+------------------------------------------------------------------------------------------------
 async function choose(name, look = true) {
   chosen = name;
   history.replaceState(null, "", "#" + encodeURIComponent(name));

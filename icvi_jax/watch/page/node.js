@@ -20,7 +20,7 @@ export function drawNode(node) {
   const n = shown = prepared(node), T = n.clock.length;
   $("who").textContent = n.name || "(no name)";
   $("mute").textContent = n.muted ? "Unmute" : "Mute";
-  $("mute").title = "a muted node ranks last, and its alarms are not passed on";
+  $("mute").title = "a muted node ranks last, and its alarms are not sent to receivers";
   const state = [n.standing && "in distress", n.silent && "silent", n.muted && "muted"].filter(Boolean).join(", ");
   const k = n.k.at(-1);
   $("about").textContent = `${state ? state + "; " : ""}score ${n.score === null ? "–" : neat(+n.score.toFixed(2))}; ${count(k ?? 0, "cluster", "clusters")}; heard ${ago(n.heard)}${n.heard >= 1.5 ? " ago" : ""}; ${count(n.seen, "sample", "samples")}, the last ${T} shown.`;

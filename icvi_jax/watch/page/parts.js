@@ -1,4 +1,4 @@
-// What the parts of the page share.
+// Functions that all files of the page use.
 export const $ = (id) => document.getElementById(id);
 export function make(tag, text, name) {
   const element = document.createElement(tag);
@@ -16,7 +16,7 @@ export function ago(seconds) {
   for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) if (seconds >= 1.5 * size) return `${Math.round(seconds / size)} ${unit}`;
   return `${Math.round(seconds)} s`;
 }
-// A node's own time where it has one, with its zone as it was sent; else when this alarm was raised, here.
+// The time of the node with its zone, if it has one; otherwise the local time of the alarm.
 export function moment(event) {
   const text = event.time === null || event.time === undefined ? "" : String(event.time);
   if (/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/.test(text)) return text.slice(5, 19).replace("T", " ") + text.slice(19).replace(/^[.,]\d+/, "").replace("Z", " UTC").replace(/^[+-]/, " $&");
