@@ -52,7 +52,7 @@ def test_a_damaged_checkpoint_costs_no_sample(tmp_path, expected):
     first.close()
     newest = max(tmp_path.glob("*.icvi"))
     newest.write_bytes(newest.read_bytes()[:-100])
-    with pytest.warns(UserWarning, match="fell back"):
+    with pytest.warns(UserWarning, match="using"):
         again = begun(tmp_path)
     assert again.samples == len(items) and alarms(again.out.getvalue()) == []
     again.close()

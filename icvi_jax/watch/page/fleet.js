@@ -20,8 +20,7 @@ export function tiles(now) {
   document.title = (now.distressed ? `(${now.distressed}) ` : "") + "icvi watch";
 }
 
-// ---- one cell per node
---------------------------------------------------------------------------------------------------
+// ---- one cell per node -------------------------------------------------------------------------------------------------
 function grid(n, width) {
   const size = CELL.find((s) => Math.ceil(n / Math.floor(width / s)) * s <= 220) || CELL.at(-1);
   return { size, across: Math.max(1, Math.floor(width / size)) };

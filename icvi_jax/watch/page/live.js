@@ -7,8 +7,7 @@ const EVENTS = 500;
 let page = 0, index = "", paused = false, busy = false, again = false, fleet = null, node = null, chosen = null;
 let waiting = { now: null, events: [] };
 
-// ---- events of the watch
-------------------------------------------------------------------------------------------------
+// ---- events of the watch -----------------------------------------------------------------------------------------------
 function happened(events) {
   const list = $("events");
   if (events.length) list.querySelector(".hint")?.remove();
@@ -35,8 +34,7 @@ function catchUp() {
   waiting = { now: null, events: [] };
 }
 
-// ---- requests
------------------------------------------------------------------------------------------------------------
+// ---- requests ----------------------------------------------------------------------------------------------------------
 async function refresh(force) {
   if (document.hidden && !force) return;
   if (busy) { again = again || force === true; return; } // what is asked for meanwhile comes right after
@@ -50,8 +48,7 @@ async function refresh(force) {
   if (again) { again = false; refresh(true); }
 }
 
-// ---- actions of the user
-------------------------------------------------------------------------------------------------
+// ---- actions of the user -----------------------------------------------------------------------------------------------
 async function choose(name, look = true) {
   chosen = name;
   history.replaceState(null, "", "#" + encodeURIComponent(name));
