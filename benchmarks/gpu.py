@@ -27,6 +27,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
+import jax
 import rivals
 from gpu_cards import BUS, CARDS, STREAMS, bounds
 
@@ -191,7 +192,9 @@ def main():
         file.write_text(json.dumps(results, indent=1))
 
     if "gpu" not in parts:
-        os.environ["JAX_PLATFORMS"] = "cpu"  # the plugin is here, and complains that there is no card
+        # the plugin is here, and would complain that there is no card: in this process, and in those that compile
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        jax.config.update("jax_platforms", "cpu")
     if "code" in parts:
         with ProcessPoolExecutor(chosen.jobs, get_context("spawn")) as pool:
             new = [name for name in names if name not in results.get("code", {})]
@@ -202,8 +205,6 @@ def main():
         for name in names:
             keep("cpu", name, CORES * measured(name, lambda X: X, time.process_time))
     if "gpu" in parts:
-        import jax
-
         kind = jax.devices()[0].device_kind
         card = next((card for card in CARDS if card in kind), kind)
         if jax.default_backend() == "cpu":

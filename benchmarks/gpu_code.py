@@ -38,7 +38,7 @@ CLASSES = {  # by the first word of an instruction of the PTX
 PIPES = {  # by the first word of a machine instruction; what is in none of these goes to the ALU
     "fma": "FADD FMUL FFMA IMAD",
     "special": "MUFU I2F F2I I2I F2F",
-    "memory": "LDG STG LDS STS",
+    "memory": "LDG STG LDS STS LDL STL",
     "none": "NOP BRA CALL EXIT ULDC UIADD3 UMOV",
 }
 

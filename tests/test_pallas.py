@@ -156,6 +156,13 @@ def test_the_gradient_goes_through_vmap_and_shard_map():
         close(quick(jax.grad(there))(X), expected)
 
 
+def test_a_scan_of_no_samples_leaves_the_state():
+    state = SMALL.init(2, (3,))
+    after, made = icvi.scan(SMALL, state, jnp.zeros((0, 2, 3)))
+    equal(after, state)
+    assert made.values["xb"].shape == (0, 3)
+
+
 def test_a_pipeline_for_each_of_a_batch_is_taken_by_xla():
     X = samples(25, 2, 4)
     panels = [icvi.Panel(indices=(icvi.XieBeni(),), forgetting=f) for f in (0.9, 0.99)]

@@ -20,7 +20,8 @@ from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.xla import Done, Step, in_pieces
 
 if TYPE_CHECKING:
-    from icvi_jax.drive.pallas import Kernel, Words
+    from icvi_jax.drive.pallas import Kernel
+    from icvi_jax.drive.rows import Words
 
 BUDGET = 256 * 2**20
 """Bytes of samples and readings that one launch may take on each device."""

@@ -140,6 +140,7 @@ FORMS: dict[str, dict[str, Callable[..., Array]]] = {
     "mosaic": {
         "sqrt": _sqrt, "log1p": _log1p, "expm1": _expm1, "floor": _floor, "ceil": lambda a: -_floor(-a), "pow": _pow,
     },
+    "triton": {"pow": _pow},  # its own has a dozen branches
     "tpu": {"expm1": _expm1},
 }  # fmt: skip
 """Forms of operations that Pallas lacks on a platform."""

@@ -10,10 +10,10 @@ before the kernel, by XLA.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,29 +25,18 @@ from icvi_jax.drive.flat import Lane, check, flatten
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.lanewise import MISSING, apply, converted
 from icvi_jax.drive.launch import BLOCK, LAUNCH, At, Made, tiled
+from icvi_jax.drive.order import ordered
+from icvi_jax.drive.rows import Words, as_leaves, as_words, load, store
 from icvi_jax.drive.rules import Tree
 from icvi_jax.drive.unroll import unroll
 
 BOOL = np.dtype(bool)
-LARGEST = 300_000
-"""Words times operations of a step; larger ones are left to XLA. Up to here all but a few bytes stay in registers, and
-Triton compiles them within two minutes; its time grows with the square (`benchmarks/gpu.py`)."""
+LARGEST = 800_000
+"""Words times operations of a step; larger ones are left to XLA. Up to 300,000 all of it stays in registers; up to here
+one instruction in forty waits for what did not, and Triton takes minutes (`benchmarks/gpu.py`)."""
 
 MEMORY = 4 * 2**20
 """Bytes of samples and readings of one block of streams that a TPU has room for."""
-
-
-class Words(NamedTuple):
-    """The states of N streams as the kernel keeps them: a row for each element.
-
-    Attributes
-    ----------
-    floats : (rows, N) float32.
-    wholes : (rows, N) int32; truths are words here and predicates inside the kernel.
-    """
-
-    floats: Array
-    wholes: Array
 
 
 class Kernel:
@@ -72,6 +61,8 @@ class Kernel:
         self.unrolled = unroll(step, model, state, features, np.dtype(np.float32), timed)
         self.flat = flatten(self.unrolled, contract=False)
         check(self.flat.lanes)
+        if self.size <= LARGEST:
+            self.flat = ordered(self.flat)
         lanes = self.flat.lanes
         for lane in lanes:
             if lane.dtype.itemsize > 4:
@@ -107,23 +98,11 @@ class Kernel:
 
     def words(self, state: Tree, xp: ModuleType = jnp) -> Words:
         """A state (…, N) as words, arrays of `xp`."""
-        rows: dict[bool, list[Array]] = {True: [], False: []}
-        for a, part in zip(jax.tree.leaves(state), self.unrolled.state):
-            real = part.dtype.kind == "f"
-            rows[real].append(xp.asarray(a).astype(xp.float32 if real else xp.int32).reshape(-1, a.shape[-1]))
-        spare = xp.zeros((1, jax.tree.leaves(state)[0].shape[-1]), xp.int32)
-        floats, wholes = (xp.concatenate(rows[real] or [spare]) for real in (True, False))
-        return Words(floats.astype(xp.float32), wholes)
+        return as_words(self.unrolled.state, jax.tree.leaves(state), xp)
 
     def state(self, words: Words) -> Tree:
         """Words as a state."""
-        leaves, at = [], [0, 0]
-        for part in self.unrolled.state:
-            which, n = int(part.dtype.kind != "f"), len(part.items)
-            a = words[which][at[which] : at[which] + n].astype(part.dtype)
-            leaves.append(a.reshape(*part.shape, a.shape[-1]))
-            at[which] += n
-        return jax.tree.unflatten(self.unrolled.state_tree, leaves)
+        return jax.tree.unflatten(self.unrolled.state_tree, as_leaves(self.unrolled.state, words))
 
     def scan(self, platform: str, model: Tree, words: Words, X: Array, elapsed: Array | None, steps: Array | int,
              phase: Array | int = 0, every: int = 1) -> tuple[Words, Tree]:  # fmt: skip
@@ -180,45 +159,50 @@ class Kernel:
         gaps, rest = rest[: self.timed], rest[self.timed :]
         old, outs, new = rest[:2], rest[2:-2], rest[-2:]
         kinds = [part.dtype for part in self.unrolled.state for _ in part.items]
-        places, rows = [], [0, 0]
-        for kind in kinds:
-            which = int(kind.kind != "f")
-            places.append((which, rows[which]))
-            rows[which] += 1
-        start = [_truth(old[which][(row, *here)], kind) for (which, row), kind in zip(places, kinds)]
+
+        # An offset that is 0, but the compiler cannot know: it would keep the addresses of `old` all the way for `new`,
+        # in as many registers as the state itself needs, and give a thread words of its neighbours'.
+        def place() -> tuple[slice | pl.Slice, ...]:
+            return at(wholes[2])
+
+        rows = [iter(load(ref, place, platform)) for ref in old]
+        start = [_truth(next(rows[kind.kind != "f"]), kind) for kind in kinds]
         phase = wholes[1]
         numbers = {i: floats[1 + row] for row, i in enumerate(self._floats)}
         numbers |= {i: wholes[3 + row] for row, i in enumerate(self._wholes)}
+        elements = [(ref, j) for ref, part in zip(outs, self.unrolled.outputs) for j in range(len(part.items))]
+        written: dict[int, list[tuple[Array, int]]] = defaultdict(list)
+        for i, element in zip(self.flat.outputs, elements):
+            written[i].append(element)
 
         def step(t: Array, carry: list[Array]) -> list[Array]:
             x = [samples[(t, j, *here)] for j in range(self.features)] + [ref[(t, *here)] for ref in gaps]
-            after, outputs = self._advance(block, carry, x, numbers, platform)
             count = phase + t
 
-            def write() -> None:
-                row, first = lax.div(count, jnp.int32(every)), 0
-                for ref, part in zip(outs, self.unrolled.outputs):
-                    for j in range(len(part.items)):
-                        ref[(row, j, *here)] = converted(outputs[first + j], _stored(part.dtype))
-                    first += len(part.items)
+            def write(i: int, value: Array) -> None:
+                for ref, j in written.get(i, ()):
+                    ref[(lax.div(count, jnp.int32(every)), j, *here)] = converted(value, ref.dtype)
 
-            if every == 1:
-                write()
-            else:
-                pl.when(lax.rem(count + 1, jnp.int32(every)) == 0)(write)
+            ready: dict[int, Array] = {}
+            after = self._advance(block, carry, x, numbers, platform, write if every == 1 else ready.__setitem__)
+            if every > 1:
+
+                @pl.when(lax.rem(count + 1, jnp.int32(every)) == 0)
+                def _() -> None:
+                    for i in written:
+                        write(i, ready[i])
+
             return after
 
         last = lax.fori_loop(jnp.int32(0), wholes[0], step, start)
-        # An offset that is 0, but the compiler cannot know: it would keep the addresses of `old` all the way for `new`,
-        # in as many registers as the state itself needs.
-        there = at(wholes[2])
-        for (which, row), value in zip(places, last):
-            new[which][(row, *there)] = converted(value, new[which].dtype)
+        for ref, real in zip(new, (True, False)):
+            store(ref, place, [a for a, kind in zip(last, kinds) if (kind.kind == "f") == real], platform)
 
     def _advance(self, block: tuple[int, ...], state: Sequence[Array], sample: Sequence[Array],
-                 numbers: dict[int, Array], platform: str) -> tuple[list[Array], list[Array]]:  # fmt: skip
-        """One sample: the list of operations, done on vectors."""
-        lanes, values = self.flat.lanes, {}
+                 numbers: dict[int, Array], platform: str,
+                 done: Callable[[int, Array], None]) -> list[Array]:  # fmt: skip
+        """One sample: the list of operations, done on vectors. `done` gets each value as soon as it is known."""
+        lanes, values = self.flat.lanes, dict[int, Array]()
         elements = [int(i) for part in (*self.unrolled.state, *self.unrolled.sample) for i in part.items]
         inputs = dict(zip(elements, (*state, *sample)))
 
@@ -239,7 +223,10 @@ class Kernel:
                     ins = [lanes[a] for a in lane.args]
                     known = [a.name == "constant" and a.attribute == a.attribute for a in ins]
                     values[i] = apply(lane, [read(a) for a in lane.args], known, platform)
-        return [read(i) for i in self.flat.after], [read(i) for i in self.flat.outputs]
+                done(i, values[i])
+        for i in dict.fromkeys(i for i in self.flat.outputs if lanes[i].uniform):
+            done(i, read(i))
+        return [read(i) for i in self.flat.after]
 
 
 def _stored(kind: np.dtype) -> np.dtype:

@@ -128,7 +128,7 @@ def _scanned(
 ) -> tuple[State, State]:
     """XLA's scan, or a kernel where there is one for this step."""
     streams, found = X.shape[2:], None
-    if how.kind is not None and X.dtype == jnp.float32:
+    if how.kind is not None and X.dtype == jnp.float32 and X.shape[0]:
         one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[: a.ndim - len(streams)], a.dtype), state)
         found = kernel_for(how.kind, how.step, model, one, X.shape[1], elapsed is not None)
     if found is None:
