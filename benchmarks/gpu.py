@@ -65,6 +65,9 @@ PIPELINES = {  # pipeline, p
     "k-means 10, p 8, XB DB": lambda: (pipeline(kmeans(10)), 8),
     "OEC 4, p 2, XB DB": lambda: (pipeline(icvi.OnlineEllipsoidal(capacity=4)), 2),
     "OEC 8, p 2, XB DB": lambda: (pipeline(icvi.OnlineEllipsoidal(capacity=8)), 2),
+    "OEC 16, p 2, XB DB": lambda: (pipeline(icvi.OnlineEllipsoidal(capacity=16)), 2),
+    "merge and split 4, p 2, XB DB": lambda: (pipeline(icvi.MergeSplit(slots=4)), 2),
+    "merge and split 8, p 2, XB DB": lambda: (pipeline(icvi.MergeSplit(slots=8)), 2),
 }
 
 

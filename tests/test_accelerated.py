@@ -154,14 +154,18 @@ def test_ten_thousand_samples_are_one_launch_a_chunk(monkeypatch):
 def test_a_gpu_is_used_by_itself_for_fleets_that_are_worth_it(monkeypatch):
     monkeypatch.delenv("ICVI_BACKEND")
     monkeypatch.setattr(platforms, "_kind", lambda device: "interpret")
-    monkeypatch.setattr(platforms, "FEWEST", 4)
+    monkeypatch.setenv("ICVI_GPU_STREAMS", "4")
     state = partial(fresh, pipeline(), p, dtype=np.dtype(np.float32))
     few, many = (Engine(pipeline(), state(n), ("values",)) for n in (3, 5))
     assert (few.program.name, many.program.name) == ("llvm", "pallas")
     wide = Engine(pipeline(), fresh(pipeline(), p, 5, np.dtype(np.float64)), ("values",))
     assert wide.program.name == "xla"  # there is no kernel of double precision
-    monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", 10)
+    monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", {"interpret": 10})
     assert Engine(pipeline(), state(6), ("values", "k")).program.name == "xla"  # nor for a step that is too large
+    for wrong in ("many", "-1"):
+        monkeypatch.setenv("ICVI_GPU_STREAMS", wrong)
+        with pytest.raises(ValueError, match=f"ICVI_GPU_STREAMS={wrong}: "):
+            Engine(pipeline(), state(6), ("values",))
 
 
 def test_arrays_on_a_device_stay_there(monkeypatch):

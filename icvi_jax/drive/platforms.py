@@ -25,7 +25,8 @@ from icvi_jax.types import State
 ENGINES = ("llvm", "xla", "pallas-interpret")
 
 FEWEST = 1024
-"""Fewer streams than this, in the host's memory, stay there: a GPU takes as long for one as for thousands."""
+"""Fewer streams than this, in the host's memory, stay there: a GPU takes as long for one as for thousands. The variable
+`ICVI_GPU_STREAMS` gives another number."""
 
 
 class Program(Protocol):
@@ -99,9 +100,16 @@ def program_for(
 
 def devices_for(streams: int) -> Mesh | None:
     """The GPUs or TPUs that so many streams of the host's are worth sending to, or None."""
-    if forced() is not None or streams < FEWEST or kernels() is None:
+    if forced() is not None or kernels() is None or streams < _fewest():
         return None
     return _mesh(jax.local_devices())
+
+
+def _fewest() -> int:
+    given = os.environ.get("ICVI_GPU_STREAMS", "") or str(FEWEST)
+    if not given.isdecimal():
+        raise ValueError(f"ICVI_GPU_STREAMS={given}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
+    return int(given)
 
 
 def _mesh(devices: Sequence[jax.Device]) -> Mesh:

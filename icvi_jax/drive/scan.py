@@ -38,7 +38,7 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     gradients work around it. A gradient is that of `lax.scan`, which is run for it once more. Forward mode
     (`jax.jvp`, `jax.jacfwd`) does not go through a kernel: use `lax.scan(pipe.step, …)` itself for it. On CPUs, in
     float64, and where a step is too large for the registers of a device, this is `lax.scan`. Over several devices use
-    `jax.shard_map` around it: a kernel is not divided by JAX itself.
+    `jax.shard_map` around it: a kernel is not divided by JAX itself (with `check_vma=False` in interpret mode).
 
     Parameters
     ----------
