@@ -109,12 +109,13 @@ def draw(title, features, time, x, warmup, path):
     shown = [f"cluster {name}" for name in largest] + ([f"{many - len(largest)} smaller ones"] if many > ROWS else [])
     names.set_yticks(range(len(shown)) if many > ROWS else range(len(largest)), shown, fontsize=7)
     names.invert_yaxis()
-    count.step(time[seen], k[seen], where="post", lw=0.7, color="#333333")
+    width = max(12, len(x) // 400)
+    near = np.convolve(seen, np.ones(width), "same") > 0.5  # no line where nothing was measured for long
+    count.step(time, np.where(near, k, np.nan), where="post", lw=0.7, color="#333333")
     count.set_ylabel("clusters\nat a time", fontsize=8)
     count.set_ylim(0)
     usual = np.nanmedian(surprise)
     odd.semilogy(time[thin], np.maximum(surprise[thin] / usual, 1e-3), ",", color="#bbbbbb")
-    width = max(12, len(x) // 400)
     odd.semilogy(time[: len(x) // width * width : width], smooth(surprise / usual, width), lw=1, color="#b2182b")
     odd.set_ylim(1e-2, None)
     odd.set_ylabel("surprise\n(usual = 1)", fontsize=8)
@@ -125,9 +126,14 @@ def draw(title, features, time, x, warmup, path):
         one.tick_params(labelsize=7)
         one.spines[["top", "right"]].set_visible(False)
     missing = f", {100 * (1 - seen.mean()):.0f} % missing" if not seen.all() else ""
+    told = (
+        "A colour is a cluster; its name is a number that is never used again. Surprise: squared distance from the\n"
+        f"nearest prototype before the sample is learned, over its median; dots: samples, line: medians of {width}."
+    )
     figure.suptitle(f"{title}: {len(x):,} samples{missing}; {many} clusters had a name", fontsize=11)
+    figure.text(0.5, 0.002, told, ha="center", va="bottom", fontsize=8, color="#555555")
     figure.align_ylabels()
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.5 / figure.get_figheight(), 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

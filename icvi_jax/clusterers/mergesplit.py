@@ -94,7 +94,8 @@ class MergeSplit(Clusterer):
         "each prototype all but the last `memory` members, masses over `mass_memory` samples; no prototype ends."
     )
     avoid: ClassVar = (
-        "Where clusters overlap and drift together: they become one. An index of its slots hardly sees a change."
+        "Where clusters overlap and drift together: they become one, and so do clusters that touch, unless traffic= is "
+        "given. An index of its slots hardly sees a change."
     )
 
     def __post_init__(self) -> None:
