@@ -120,17 +120,26 @@ def claims(cells, said):
         ("S2 OEC: recall ≥ 0.99", ours[s2]["recall"], ours[s2]["recall"] >= 0.99),
         ("S2 OEC: false per 1000 ≤ 0.2", ours[s2]["false_per_1000"], ours[s2]["false_per_1000"] <= 0.2),
         ("S2 OEC: distress in 0", said[s2]["distress"], said[s2]["distress"] == 0),
-        ("S2 OEC: learned within 60 ≥ 0.98", said[s2]["spikes_learned_within_60"],
-         said[s2]["spikes_learned_within_60"] >= 0.98),
+        (
+            "S2 OEC: learned within 60 ≥ 0.98",
+            said[s2]["spikes_learned_within_60"],
+            said[s2]["spikes_learned_within_60"] >= 0.98,
+        ),
         ("S3 OEC: recall ≥ 0.92", ours[s3]["recall"], ours[s3]["recall"] >= 0.92),
         ("S3 OEC: false per 1000 ≤ 0.8", ours[s3]["false_per_1000"], ours[s3]["false_per_1000"] <= 0.8),
         ("S3 OEC: distress in ≤ 4 of 20", said[s3]["most_distressed_of_20"], said[s3]["most_distressed_of_20"] <= 4),
         ("S2 k-means: standing at the end ≥ 0.95", said[s2k]["standing_at_end"], said[s2k]["standing_at_end"] >= 0.95),
-        ("S2 k-means: raised before 1000 ≥ 0.9", said[s2k]["distress_before_1000"],
-         said[s2k]["distress_before_1000"] >= 0.9),
-        ("S1 k-means: standing at the end ≤ 0.15", said["s1", "k-means"]["standing_at_end"],
-         said["s1", "k-means"]["standing_at_end"] <= 0.15),
-    ]  # fmt: skip
+        (
+            "S2 k-means: raised before 1000 ≥ 0.9",
+            said[s2k]["distress_before_1000"],
+            said[s2k]["distress_before_1000"] >= 0.9,
+        ),
+        (
+            "S1 k-means: standing at the end ≤ 0.15",
+            said["s1", "k-means"]["standing_at_end"],
+            said["s1", "k-means"]["standing_at_end"] <= 0.15,
+        ),
+    ]
     for cell in (s2, s3, s2k, ("gsa", "OEC"), ("gsa", "k-means")):
         if cell in cells:
             lead = ours[cell]["f1"] - max(cells[cell][f"{kind} default"]["f1"] for kind in RIVER)
@@ -189,10 +198,15 @@ def main():
     for words, value, holds in held:
         print(f"  {'holds' if holds else 'FAILS'}  {words}: {value:.3f}")
     record = {
-        "tuning_seeds": list(TUNING), "reporting_seeds": list(REPORTING), "tolerances": TOLERANCES,
-        "tuned": choice, "tuned_f1": reached, "claims": held, "seconds": round(time.perf_counter() - start, 1),
+        "tuning_seeds": list(TUNING),
+        "reporting_seeds": list(REPORTING),
+        "tolerances": TOLERANCES,
+        "tuned": choice,
+        "tuned_f1": reached,
+        "claims": held,
+        "seconds": round(time.perf_counter() - start, 1),
         "cells": {" ".join(c): {"detectors": f, "states": said[c], "metronome": every[c]} for c, f in cells.items()},
-    }  # fmt: skip
+    }
     arguments.out.write_text(json.dumps(record, indent=1))
     print(f"\n{record['seconds']} s, written to {arguments.out}")
 

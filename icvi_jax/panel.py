@@ -1,60 +1,37 @@
-"""Panel: several indices on one set of statistics, each statistic updated once a sample."""
+"""Panel: several indices on one set of statistics, each statistic updated once per sample."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor, there
+from icvi_jax.anchor import about, no_anchor, set_anchor, there
 from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import advance, cast, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
+from icvi_jax.pipeline_state import PanelState as PanelState
 from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
 
 
-class PanelState(NamedTuple):
-    """All that a panel remembers.
-
-    Attributes
-    ----------
-    anchor : the first usable sample, subtracted from all coordinates.
-    missing : (*streams), samples that were not usable.
-    prototypes : centres (about the anchor) and active slots after the last sample.
-    statistics : states by name of the statistic.
-
-    Examples
-    --------
-    >>> import numpy as np, icvi_jax as icvi
-    >>> state = icvi.Panel(indices=(icvi.XieBeni(),)).init(k=2, features=3, xp=np)
-    >>> sorted(state.statistics)
-    ['count', 'dispersion', 'separation']
-    """
-
-    anchor: Anchor
-    missing: Array
-    prototypes: Prototypes
-    statistics: dict[str, State]
-
-
 @spec
 class Panel:
-    """Indices that watch one clusterer, with one memory.
+    """Indices of one clusterer, with one memory.
 
     Parameters
     ----------
     indices : the indices; their names must differ.
-    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later; 1 never forgets. Above 1 − 1e-5 single
-        precision cannot tell 1 − λ, so that is an error. See `forgetting_of` for half-lives.
-    fuzzifier : m ≥ 1, the power of soft memberships; crisp ones do not feel it.
+    forgetting : λ in (0, 1]: the weight of a sample is multiplied by it at every later sample; 1 never forgets. Values
+        between 1 − 1e-5 and 1 are an error: single precision has not enough digits for 1 − λ. See `forgetting_of` for
+        half-lives.
+    fuzzifier : m ≥ 1, the power of soft memberships; no effect on crisp ones.
     norm : a positive definite matrix A (p, p): indices measure distance by ‖x‖² = xᵀAx. The clusterer does not.
-    of : "slots", or "clusters" for the named clusters of a clusterer that has several slots to a cluster: their
+    of : "slots", or "clusters" for the named clusters of a clusterer that has several slots per cluster: their
         statistics are combined exactly, and their centres are the means of their members.
 
     Examples
@@ -78,7 +55,7 @@ class Panel:
     def __post_init__(self) -> None:
         if isinstance(self.indices, Index):
             name = type(self.indices).__name__
-            raise ValueError(f"Panel(indices={name}()): needs indices in brackets, also one: ({name}(),)")
+            raise ValueError(f"Panel(indices={name}()): expected a tuple of indices: ({name}(),)")
         settle(self, indices=tuple(self.indices))
         names = [index.name for index in self.indices]
         if not names:
@@ -90,7 +67,7 @@ class Panel:
         lam, m = self.forgetting, self.fuzzifier
         if is_number(lam):
             number("Panel", "forgetting", lam, 0 < lam <= 1, "a number in (0, 1]; 1 never forgets")
-            wanted = "1, or at most 1 - 1e-5: float32 cannot tell 1 - forgetting beyond that"
+            wanted = "1, or at most 1 - 1e-5: float32 has not enough digits for 1 - forgetting above that"
             number("Panel", "forgetting", lam, lam == 1 or 1 - lam >= 0.99e-5, wanted)
         if is_number(m):
             number("Panel", "fuzzifier", m, 1 <= m < float("inf"), "a number of at least 1")
@@ -104,7 +81,7 @@ class Panel:
 
     @property
     def grouped(self) -> bool:
-        """Whether it must know which slots make one cluster."""
+        """Whether it must know which slots belong to one cluster."""
         return self.of == "clusters" or any(index.grouped for index in self.indices)
 
     def init(
@@ -132,10 +109,16 @@ class Panel:
         return {part.name: part.init(k, features, streams, xp, dtype) for part in self.statistics}
 
     def step(
-        self, state: PanelState, x: Array, u: Array, centers: Array, active: Array | None = None,
-        elapsed: Array | None = None, clusters: Array | None = None,
-    ) -> tuple[PanelState, dict[str, Array]]:  # fmt: skip
-        """Take in one sample of anybody's clusterer.
+        self,
+        state: PanelState,
+        x: Array,
+        u: Array,
+        centers: Array,
+        active: Array | None = None,
+        elapsed: Array | None = None,
+        clusters: Array | None = None,
+    ) -> tuple[PanelState, dict[str, Array]]:
+        """Process one sample of any clusterer.
 
         Parameters
         ----------
@@ -143,10 +126,10 @@ class Panel:
         x : (p, *streams), the sample. Not finite: the sample is missing and nothing changes.
         u : (k, *streams), memberships of this sample: one-hot, soft, or all zero (noise).
         centers : (k, p, *streams), the centres after this sample.
-        active : (k, *streams), slots in use after this sample; all by default. A slot that becomes active starts from
-            nothing; one that becomes inactive is forgotten.
-        elapsed : time since the last sample, in units of which one fades by `forgetting`; 1 by default.
-        clusters : (k, *streams), whole numbers from 0: which cluster each slot belongs to after this sample. Only for
+        active : (k, *streams), slots in use after this sample; all by default. A slot that becomes active starts
+            from zero; one that becomes inactive is forgotten.
+        elapsed : time since the last sample; `forgetting` is per unit of this time; 1 by default.
+        clusters : (k, *streams), integers from 0: the cluster of each slot after this sample. Only for
             ``of="clusters"`` and for `CONN`, which is NaN without it.
 
         Returns
@@ -164,10 +147,16 @@ class Panel:
         return self.advance(state, about(state.anchor, x), u, about(state.anchor, centers), active, elapsed, clusters)
 
     def advance(
-        self, state: PanelState, x: Array, u: Array, centers: Array, active: Array, elapsed: Array | None = None,
+        self,
+        state: PanelState,
+        x: Array,
+        u: Array,
+        centers: Array,
+        active: Array,
+        elapsed: Array | None = None,
         clusters: Array | None = None,
-    ) -> tuple[PanelState, dict[str, Array]]:  # fmt: skip
-        """`step` for coordinates that are already about the state's anchor; all slots are named in `active`."""
+    ) -> tuple[PanelState, dict[str, Array]]:
+        """`step` for coordinates that are already relative to the anchor of the state; `active` is required."""
         xp = namespace(x)
         seen = complete(x, u, centers, active) & punctual(elapsed, x)
         old, zero = state.prototypes, xp.zeros_like(x)
@@ -185,7 +174,7 @@ class Panel:
     def update(
         self, statistics: Mapping[str, State], event: Event, elapsed: Array | None = None, crisp: bool = False
     ) -> dict[str, State]:
-        """The statistics after one event, whose coordinates are already about the anchor."""
+        """The statistics after one event, whose coordinates are already relative to the anchor."""
         xp = namespace(event.x)
         lam = cast(self.forgetting, event.x)
         fade = lam if elapsed is None else lam ** cast(elapsed, event.x)
@@ -216,7 +205,7 @@ class Panel:
         return {name: statistics[name] if new is None else new for name, new in found.items()}
 
     def values(self, statistics: Mapping[str, State], prototypes: Prototypes, ready: Array) -> dict[str, Array]:
-        """Read all indices; NaN where not `ready`, where no slot is active, and at nothing but singletons."""
+        """Values of all indices; NaN if not `ready`, without an active slot, and if all clusters are single samples."""
         stats = self.stats(statistics, prototypes)
         xp = stats.xp
         lam = cast(self.forgetting, stats.centers)
@@ -230,12 +219,12 @@ class Panel:
         return values
 
     def stats(self, statistics: Mapping[str, State], prototypes: Prototypes) -> Stats:
-        """What indices see: views of the statistics at the given prototypes."""
+        """What indices get: views of the statistics at the given prototypes."""
         parts, slots = self.statistics, self._view(prototypes)
         return Stats(parts, *((statistics, slots) if self.of == "slots" else gathered(parts, statistics, slots)), slots)
 
     def seen_by(self, x: Array) -> Array:
-        """Coordinates (…, p, *streams) as the norm sees them: Lᵀx with A = LLᵀ."""
+        """Coordinates (…, p, *streams) in the norm: Lᵀx with A = LLᵀ."""
         if self.factor is None:
             return x
         return transform(self.factor, x)

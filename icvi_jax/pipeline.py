@@ -1,4 +1,4 @@
-"""Pipeline: a sample goes in at one end, a reading comes out at the other."""
+"""Pipeline: a pure step from a sample to a reading."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
 SURPRISE = "surprise"
-"""The name under which monitors listen to how far a sample is from the nearest centre."""
+"""The name with which monitors watch the squared distance of a sample from the nearest centre."""
 
 
 @spec
 class Pipeline:
-    """Clusterer, panel of indices and monitors in a row, as one pure step.
+    """Clusterer, panel of indices and monitors, one after the other, as one pure step.
 
     Parameters
     ----------
-    clusterer : such as `SequentialKMeans(k=3)` or `OnlineEllipsoidal(capacity=16)`; None for monitors that listen to
-        the samples alone.
+    clusterer : such as `SequentialKMeans(k=3)` or `OnlineEllipsoidal(capacity=16)`; None for monitors
+        of the samples only.
     panel : the indices; None for none.
-    monitors : by name of the alarm. A monitor of an index watches the index of that name unless it says another;
-        "surprise", the squared distance from the nearest centre, passes for an index.
+    monitors : by name of the alarm. A monitor of an index watches the index with that name, unless it has another
+        `index`; "surprise", the squared distance from the nearest centre, can be watched like an index.
     standardize : an optional first station.
 
     Examples
@@ -54,17 +54,17 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if self.panel is not None and self.clusterer is None:
-            raise ValueError("Pipeline(clusterer=None): a panel judges a clusterer; give one, or panel=None too")
+            raise ValueError("Pipeline(clusterer=None): a panel needs a clusterer; give one, or also panel=None")
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
             asks = [f"the index {index.name!r}" for index in self.indices if index.grouped] or ['Panel(of="clusters")']
-            kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes a cluster"
+            kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes per cluster"
             raise ValueError(f"Pipeline(clusterer={kind}): {asks[0]} needs {needed}, such as MergeSplit")
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
         monitors = Named({name: _named(monitor, name) for name, monitor in self.monitors.items()})
         if self.clusterer is None and not monitors:
-            raise ValueError("Pipeline(clusterer=None): nothing would happen; give a clusterer, or monitors of samples")
+            raise ValueError("Pipeline(clusterer=None): nothing to do; give a clusterer, or monitors of samples")
         for monitor in monitors.values():
             for name in monitor.watched:
                 if name not in known:
@@ -89,9 +89,10 @@ class Pipeline:
 
     @property
     def by_column(self) -> bool:
-        """Whether a row with holes counts for the columns that are there: so for monitors that listen to samples.
+        """Whether rows with missing values count for their other columns, as monitors of samples need.
 
-        It decides what the origin of a column may be. Without such monitors a row with a hole changes nothing.
+        This decides which value may be the origin of a column. Without such monitors a row with a missing value changes
+        nothing.
         """
         return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors.values())
 
@@ -111,7 +112,7 @@ class Pipeline:
         Parameters
         ----------
         features : p, the number of features.
-        streams : shape of the fleet, `()` for one stream; these axes trail everywhere.
+        streams : shape of the fleet, `()` for one stream; these are the last axes of all arrays.
         xp : the array library, such as `jax.numpy` or `numpy`.
         dtype : defaults to the library's default float.
         """
@@ -132,11 +133,11 @@ class Pipeline:
         )
 
     def step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-        """Take in one sample `x` (p, *streams).
+        """Process one sample `x` (p, *streams).
 
-        Where it is not finite it is missing: nothing changes but what monitors of samples make of the columns that are
-        there. `elapsed` is the time since the last sample seen, in units of which one fades by the panel's forgetting;
-        where it is not finite or negative the sample is missing.
+        If it is not finite, it is missing: nothing changes, except that monitors of samples use the columns with
+        values. `elapsed` is the time since the last sample seen; the panel's forgetting is per unit of this time. If it
+        is negative or not finite, the sample is missing.
         """
         xp, high = namespace(state.anchor.high), state.anchor.high
         x = xp.asarray(x, dtype=high.dtype)
@@ -148,7 +149,8 @@ class Pipeline:
         return state, reading._replace(centers=back(anchor, reading.centers))
 
     def advance(self, state: PipelineState, z: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-        """`step` for a sample `z` that is already about the state's anchor; the reading's centres are so, too."""
+        """`step` for a sample `z` relative to the anchor of the state; centres in the reading are relative to it
+        too."""
         xp = namespace(z)
         here = there(z)
         raw = xp.where(here, z, xp.zeros_like(z))
@@ -173,9 +175,18 @@ class Pipeline:
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
         new = PipelineState(state.anchor, advance(state.missing, ~seen), scaler, clusterer, statistics, monitors)
         return new, Reading(
-            values, shown.label, event.u, shown.k, centers, seen, shown.outlier, shown.overflow, alarms,
-            shown.cluster, shown.surprise,
-        )  # fmt: skip
+            values,
+            shown.label,
+            event.u,
+            shown.k,
+            centers,
+            seen,
+            shown.outlier,
+            shown.overflow,
+            alarms,
+            shown.cluster,
+            shown.surprise,
+        )
 
     def _watch(
         self,
@@ -204,14 +215,14 @@ class Pipeline:
 
 
 def _named(monitor: Monitor | SampleMonitor, name: str) -> Monitor | SampleMonitor:
-    """The monitor with the name of its alarm; it watches the index of that name unless it says another."""
+    """The monitor with the name of its alarm; it watches the index with that name, unless it has another."""
     if isinstance(monitor, Monitor):
         return changed(monitor, name=name, index=monitor.index or name)
     return changed(monitor, name=name)
 
 
 def _nothing(x: Array, seen: Array) -> Event:
-    """What there is to say of a sample where there is no clusterer."""
+    """The event of a sample without a clusterer."""
     xp = namespace(x)
     u = x[:0, ...]
     none = Prototypes(u[:, None, ...] + x[None, ...], u > 0)

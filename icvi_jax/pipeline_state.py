@@ -1,20 +1,43 @@
-"""The state of a pipeline."""
+"""The states of a panel and of a pipeline."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from icvi_jax.anchor import Anchor
-from icvi_jax.panel import PanelState
 from icvi_jax.types import Array, Prototypes, State
 
 
-class PipelineState(NamedTuple):
-    """All that a pipeline remembers; its size does not grow with the stream.
+class PanelState(NamedTuple):
+    """The state of a panel.
 
     Attributes
     ----------
-    anchor : the first usable value of each column, subtracted from all that follow.
+    anchor : the first usable sample, subtracted from all coordinates.
+    missing : (*streams), samples that were not usable.
+    prototypes : centres (relative to the anchor) and active slots after the last sample.
+    statistics : states by name of the statistic.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> state = icvi.Panel(indices=(icvi.XieBeni(),)).init(k=2, features=3, xp=np)
+    >>> sorted(state.statistics)
+    ['count', 'dispersion', 'separation']
+    """
+
+    anchor: Anchor
+    missing: Array
+    prototypes: Prototypes
+    statistics: dict[str, State]
+
+
+class PipelineState(NamedTuple):
+    """The state of a pipeline; its size does not grow with the stream.
+
+    Attributes
+    ----------
+    anchor : the first usable value of each column, subtracted from all later ones.
     missing : (*streams), samples that were not usable.
     scaler : state of `Standardize`, or None.
     clusterer : state of the clusterer, or None.
@@ -38,7 +61,7 @@ class PipelineState(NamedTuple):
 
     @property
     def panel(self) -> PanelState:
-        """The part that `icvi_jax.explain` and the panel's own functions take."""
+        """The state of the panel, for `icvi_jax.explain` and the functions of a panel."""
         mine = self.clusterer
         if mine is None:
             raise ValueError("PipelineState.panel: this pipeline has no clusterer and so no panel")

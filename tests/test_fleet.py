@@ -179,7 +179,7 @@ class TestMessages:
             (lambda: icvi.run_fleet(pipe, X, elapsed=np.ones(3)), r"elapsed.*\(45,\) or \(21, 45\)"),
             (lambda: icvi.run_fleet(pipe, iter([])), "iterator is empty"),
             (lambda: icvi.run_fleet(pipe, iter([X]), elapsed=np.ones(45)), r"pairs \(chunk, elapsed\)"),
-            (lambda: icvi.run_fleet(pipe, iter([X, X[:5]]), keep=FIELDS), "of 21 streams, this one is of 5"),
+            (lambda: icvi.run_fleet(pipe, iter([X, X[:5]]), keep=FIELDS), "had 21 streams, this one has 5"),
             (lambda: icvi.run_fleet(pipe, X, mesh=Mesh(np.array(jax.devices()[:1]), ("data",))), "'streams'"),
         ):
             with pytest.raises(ValueError, match=words):

@@ -181,7 +181,7 @@ def test_conn_sees_what_hangs_together():
 @pytest.mark.parametrize(("index", "of"), [(icvi.CONN(), "slots"), (icvi.XieBeni(), "clusters")])
 def test_a_clusterer_with_one_prototype_a_cluster_is_refused(index, of):
     panel = icvi.Panel(indices=(index,), of=of)
-    with pytest.raises(ValueError, match="RebirthKMeans.*several prototypes a cluster, such as MergeSplit"):
+    with pytest.raises(ValueError, match="RebirthKMeans.*several prototypes per cluster, such as MergeSplit"):
         icvi.Pipeline(clusterer=icvi.RebirthKMeans(k=3), panel=panel)
 
 

@@ -169,7 +169,7 @@ def test_a_time_that_cannot_be_is_named(bad):
     "X, words",
     [
         (np.ones((20, 2)) + 1j, "complex"),
-        ([["a", "b"]] * 20, "needs numbers"),
+        ([["a", "b"]] * 20, "expected numbers"),
         (np.ones(20), r"axes \(T, p\)"),
         (np.ones((0, 2)), "empty|at least one sample"),
         ([[1.0, 2.0], [3.0]], "same length"),

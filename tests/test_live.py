@@ -201,13 +201,13 @@ def test_offsets_of_the_caller():
     [
         (lambda live: live.tick(np.zeros((N, 3))), r"\(6, 2\), got shape \(6, 3\)"),
         (lambda live: live.tick_many(np.zeros((N, 2))), r"\(N, t, p\)"),
-        (lambda live: live.add("3"), "two streams of the name '3'"),
-        (lambda live: live.add(3), "named by strings|must be an iterable"),
+        (lambda live: live.add("3"), "two streams have the name '3'"),
+        (lambda live: live.add(3), "expected strings|must be an iterable"),
         (lambda live: live.retire("x"), "no such stream"),
         (lambda live: icvi.Live(live.pipe, 2, 3, dtype="float16"), "float32 or float64"),
         (lambda live: icvi.Live(live.pipe, 0, 3), "features=0"),
-        (lambda live: icvi.Live(live.pipe, 2, 3, keep="value"), "no field of a reading"),
-        (lambda live: live.tick(np.zeros((N, P)), offsets=[0.5] * N), "whole number"),
+        (lambda live: icvi.Live(live.pipe, 2, 3, keep="value"), "not a field of a reading"),
+        (lambda live: live.tick(np.zeros((N, P)), offsets=[0.5] * N), "one integer"),
     ],
 )
 def test_messages(make, message):

@@ -1,4 +1,4 @@
-"""What a clusterer is: a pure step from (state, sample) to (state, event)."""
+"""The base class of clusterers: a pure step from (state, sample) to (state, event)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from icvi_jax.types import Array, DType, Event, Namespace, State
 class Clusterer(ABC):
     """A pair of pure functions, `init` and `step`, with a fixed number of slots.
 
-    A state is a named tuple of arrays with streams trailing. It has `centers` (k, p, *streams) and `active`
-    (k, *streams), as fields or properties. Where a sample is missing nothing in it changes.
+    A state is a named tuple of arrays with streams as the last axes. It has `centers` (k, p, *streams) and `active`
+    (k, *streams), as fields or properties. A missing sample does not change it.
 
     Attributes
     ----------
-    name : as the command knows it, such as "sk-means".
-    crisp : whether memberships are always 0 or 1, so that the fuzzifier plays no part.
+    name : its name on the command line, such as "sk-means".
+    crisp : whether memberships are always 0 or 1, so that the fuzzifier has no effect.
     grouped : whether a cluster may have several slots: then prototypes have names.
-    size, finds_k, cost, forgets, avoid : what the catalogue says of it; see `icvi_jax.clusterers.catalogue`.
-    usual : the size that the command takes where none is given.
+    size, finds_k, cost, forgets, avoid : for the catalogue; see `icvi_jax.clusterers.catalogue`.
+    usual : the default size on the command line.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Clusterer(ABC):
 
     @abstractmethod
     def step(self, state: State, x: Array, seen: Array) -> tuple[State, Event]:
-        """Take in the sample `x` (p, *streams), finite everywhere; `seen` (*streams) is False where it is missing."""
+        """Learn the sample `x` (p, *streams), finite everywhere; `seen` (*streams) is False where it is missing."""
 
 
 def surprise(e: Array, active: Array, seen: Array) -> Array:

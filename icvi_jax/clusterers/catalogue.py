@@ -1,4 +1,4 @@
-"""Catalogue: every clusterer of the package, and what a person should know to choose one."""
+"""Catalogue: every clusterer of the package, and what a user needs to choose one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from icvi_jax.clusterers.base import Clusterer
 
 
 class Entry(NamedTuple):
-    """One clusterer; but for `clusterer` and `purpose`, the first line of its docstring, what its class variables say.
+    """One clusterer: its class, the first line of its docstring (`purpose`), and its class variables.
 
     Attributes
     ----------
-    name : as the command knows it, such as "sk-means".
+    name : its name on the command line, such as "sk-means".
     clusterer : its class.
-    size : the field that says how many slots there are: "k", "capacity" or "slots".
-    finds_k : whether the number of clusters is found; else it is given.
+    size : the field with the number of slots: "k", "capacity" or "slots".
+    finds_k : whether it finds the number of clusters; otherwise it is given.
     purpose : what it is for.
-    cost : arithmetic a sample, with k slots and p features.
-    forgets : what becomes of old samples.
+    cost : arithmetic per sample, with k slots and p features.
+    forgets : what happens to old samples.
     avoid : when not to use it.
     """
 
@@ -35,9 +35,9 @@ class Entry(NamedTuple):
 def catalogue() -> tuple[Entry, ...]:
     """All clusterers of the package.
 
-    Two jobs need two kinds. For an index that jumps at a change, take one that does not solve the change at once: a
-    fixed k and a finite memory (sk-means with memory, fuzzy). For a partition that is right, take one that does
-    (merge-split, rebirth, oec), and watch the surprise instead of an index.
+    For an index that jumps at a change, use a clusterer that does not learn the change at once: a fixed k and a finite
+    memory (sk-means with memory, fuzzy). For a partition that is right, use one that does (merge-split, rebirth, oec),
+    and watch the surprise instead of an index.
 
     Examples
     --------

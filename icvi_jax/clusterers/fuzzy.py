@@ -14,7 +14,7 @@ from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
 class FuzzyState(NamedTuple):
-    """All that fuzzy c-means remembers.
+    """The state of fuzzy c-means.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class FuzzyCMeans(Clusterer):
     Parameters
     ----------
     k : number of clusters.
-    forgetting : λ in (0, 1]: what is left of a sample's weight one sample later.
+    forgetting : λ in (0, 1]: the weight of a sample is multiplied by it at every later sample.
     fuzzifier : m > 1; near 1 memberships are almost crisp.
 
     References
@@ -99,12 +99,12 @@ class FuzzyCMeans(Clusterer):
         m = cast(self.fuzzifier, x)
         e = x - v
         d = squares(e, 1)
-        # Every step moves every centre, so a repeat is known by the sample, not by the centre that it became.
+        # Every step moves every centre, so a repeated sample is recognised by the sample, not by its centre.
         seed = (slots(d, self.k) == seat(squares(x - seeds, 1), active, seen, distinct=True)) & ~active
         moves = seen & ~xp.any(seed, axis=0)
 
         largest = xp.max(xp.where(active, d, xp.zeros_like(d)), axis=0)
-        some = largest > 0  # else all centres and the sample are in one place: equal shares
+        some = largest > 0  # otherwise all centres and the sample are equal: equal shares
         kept = xp.where(some, d / xp.where(some, largest, xp.ones_like(largest)) + 1e-12, xp.ones_like(d))
         u = xp.where(moves, ellipsoid.fuzzy(kept, active, 1 / (m - 1)), xp.astype(seed, x.dtype))
         w = xp.where(moves, weights(u, m), xp.zeros_like(u))

@@ -62,7 +62,7 @@ class SequentialKMeans(Clusterer):
     warmup: str = static("exact")
     name: ClassVar = "sk-means"
     crisp: ClassVar = True
-    forgets: ClassVar = "nothing; with memory=, each centre all but the last so many members of its cluster."
+    forgets: ClassVar = "nothing; with memory=, each centre only remembers so many of the last members of its cluster."
     avoid: ClassVar = (
         "Where the partition itself must be right and k is not known; without memory= where clusters move."
     )

@@ -1,4 +1,4 @@
-"""Online ellipsoidal clustering (OEC): clusters are ellipsoids, and new ones are created as the stream moves on."""
+"""Online ellipsoidal clustering (OEC): clusters are ellipsoids, and new ones are created when the stream moves."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class OnlineEllipsoidal(Clusterer):
 
     With the squared Mahalanobis distances :math:`F_i` of a sample, memberships are
     :math:`u_i ∝ F_i^{−2/(m−1)}`; clusters with :math:`F_i` within the `outlier` quantile of :math:`χ²_p` share the
-    sample by them and update mean and covariance exactly. A sample beyond the `effective` quantile of all clusters is
-    an anomaly. After p + 1 anomalies, the tracker (a forgetful mean `t` and covariance T of everything) becomes a
-    cluster if it is apart from all others:
+    sample by them and update mean and covariance exactly. A sample outside the `effective` quantile of all clusters is
+    an anomaly. After p + 1 anomalies, the tracker (mean `t` and covariance T of all samples, with forgetting) becomes a
+    cluster if it is far enough from all others:
 
     .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T)).
 
     The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged
-    or deleted. This is a reconstruction: the paper describes the method without giving all of it.
+    or deleted. This is a reconstruction: the paper does not give all details of the method.
 
     Parameters
     ----------
-    capacity : most clusters there can be. When one more is wanted, none is made and `overflow` is raised in the
-        reading at every sample that asks for it: build another with more slots and start it on the stream.
+    capacity : most clusters. When one more is needed, none is made, and `overflow` is True in the readings of the
+        samples that need it: then use a larger capacity.
     effective, outlier : levels of the quantiles; beyond the first a sample is an anomaly, beyond the second it joins no
         cluster.
-    stabilization : samples for which a cluster is young. A young cluster takes in everything near or far, and while
-        there is one nothing is an anomaly.
+    stabilization : samples for which a cluster is young. A young cluster gets all samples, near or far, and while there
+        is one nothing is an anomaly.
     forgetting : λ of the tracker, in (0, 1).
     fuzzifier : m > 1 of the memberships.
     c : how many standard deviations of the wider of the two a new cluster must be apart.
@@ -76,9 +76,7 @@ class OnlineEllipsoidal(Clusterer):
     finds_k: ClassVar = True
     cost: ClassVar = "k p²"
     forgets: ClassVar = "nothing; with memory=, each cluster all but so much weight of its members."
-    avoid: ClassVar = (
-        "Where modes are interleaved from the start: the first cluster takes them all in, and it stays at one."
-    )
+    avoid: ClassVar = "Where modes are mixed from the start: the first cluster gets all of them, and it stays at one."
 
     def __post_init__(self) -> None:
         me = "OnlineEllipsoidal"
@@ -216,7 +214,7 @@ def _share(
     member: Array,
     memory: Array,
 ) -> EllipsoidalState:
-    """Members take in the sample, each with its share of the memberships; without weight nothing changes."""
+    """Add the sample to its clusters, each with its share of the memberships; without weight nothing changes."""
     w = ellipsoid.shares(u, member)
     alpha, beta = ellipsoid.rates(state.mass, state.mass2, w)
     mass, mass2 = ellipsoid.remembered(state.mass + w, state.mass2 + w * w, memory)

@@ -1,4 +1,4 @@
-"""What online ellipsoidal clustering remembers."""
+"""The state of online ellipsoidal clustering."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Columns: TypeAlias = tuple[Array, ...]
 
 
 class EllipsoidalState(NamedTuple):
-    """All that online ellipsoidal clustering remembers.
+    """The state of online ellipsoidal clustering.
 
-    Slots that no cluster has taken yet hold the mass, squared mass and number of members a new cluster starts with.
+    Unused slots have the mass, squared mass and number of members with which a new cluster starts.
 
     Attributes
     ----------

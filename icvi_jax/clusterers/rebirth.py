@@ -1,4 +1,4 @@
-"""k-means that lets its least used centre go: a far sample takes over the slot nobody feeds."""
+"""k-means that gives up its least used centre: a far sample takes its slot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from icvi_jax.spec import above, required, spec, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 TRUSTED = 20
-"""Ordinary samples after which the learned scale of distances is trusted."""
+"""Number of ordinary samples after which the learned scale of distances is used."""
 
 
 class RebirthState(NamedTuple):
-    """All that k-means with rebirth remembers.
+    """The state of k-means with rebirth.
 
     Attributes
     ----------

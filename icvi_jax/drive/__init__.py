@@ -1,1 +1,1 @@
-"""Drivers: the only place for scans, compilation, devices and files of states."""
+"""The engine: the only place for scans, compilation and devices."""

@@ -1,6 +1,6 @@
-"""Afar: a fleet whose samples are not memory of the host: on another device, traced, or torch's with gradients.
+"""Afar: a fleet whose samples are not in the memory of the host: on another device, traced, or torch with gradients.
 
-Everything stays where it is: what comes back lies on the devices that the samples lie on.
+Nothing is moved: results are on the devices of the samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from icvi_jax.types import Array, Reading
 
 
 class Afar:
-    """Many streams on their way through time, as `icvi_jax.drive.engine.Engine` is for those of the host.
+    """The states of many streams; `icvi_jax.drive.engine.Engine` is the same for samples of the host.
 
     Parameters
     ----------
@@ -36,9 +36,13 @@ class Afar:
     """
 
     def __init__(
-        self, pipe: Pipeline, given: inputs.Given, state: PipelineState | None, keep: tuple[str, ...],
+        self,
+        pipe: Pipeline,
+        given: inputs.Given,
+        state: PipelineState | None,
+        keep: tuple[str, ...],
         mesh: Mesh | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pipe, self._step, self._torch, self._phase = pipe, Walk(keep), given.library == "torch", 0
         self._mesh, self._axis = (mesh, "streams") if mesh is not None else _divided(given.x)
         self.streams, _, p = given.x.shape
@@ -46,7 +50,7 @@ class Afar:
             xp = namespace(given.x) if self._torch else jnp
             state = pipe.init(p, (self.streams,), xp=xp, dtype=given.x.dtype)
         self._state = state if self._torch else jax.tree.map(jnp.asarray, state)
-        self._more = 0 if mesh is None else -self.streams % mesh.size  # each device has as many
+        self._more = 0 if mesh is None else -self.streams % mesh.size  # equal numbers on all devices
         self._state = jax.tree.map(lambda a: self._filled(a, -1, 0), self._state)
 
     @property
@@ -80,7 +84,7 @@ class Afar:
         return readings
 
     def _filled(self, a: jax.Array, axis: int, value: float) -> jax.Array:
-        """Streams filled up so that each device has as many."""
+        """Pad the streams so that all devices have the same number."""
         if not self._more:
             return a
         widths = [(0, 0)] * a.ndim

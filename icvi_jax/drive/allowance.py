@@ -1,4 +1,4 @@
-"""False alarms for a whole fleet, turned into the rate of each stream's monitors."""
+"""False alarms for a fleet, turned into the rate of the monitors of each stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from icvi_jax.pipeline import Pipeline
 def allowed(
     pipe: Pipeline, false_alarms: str | Budget | None, streams: int, interval: float | None
 ) -> tuple[Pipeline, Budget | None]:
-    """The pipeline whose monitors share the budget, and that budget; as it is where none is given."""
+    """The pipeline whose monitors share the budget, and that budget; unchanged if none is given."""
     if false_alarms is None:
         return pipe, None
     if not isinstance(false_alarms, Budget):

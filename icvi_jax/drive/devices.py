@@ -9,9 +9,9 @@ from jax.sharding import Mesh
 
 
 def use_all_cores(cores: int | None = None) -> int:
-    """How many cores a fleet runs on; calling it is harmless and no longer needed.
+    """How many cores a fleet uses; calling this has no effect and is no longer needed.
 
-    In 0.1 this made each core a device of JAX. Native code takes all cores that the process may use by itself.
+    In 0.1 this made each core a device of JAX. Native code uses all cores of the process by itself.
 
     Parameters
     ----------
@@ -30,5 +30,5 @@ def use_all_cores(cores: int | None = None) -> int:
 def streams_mesh(mesh: Mesh | None) -> Mesh | None:
     """`mesh` if it has the one axis "streams"."""
     if mesh is not None and mesh.axis_names != ("streams",):
-        raise ValueError(f"run_fleet(mesh=…): needs one axis named 'streams', got {mesh.axis_names}")
+        raise ValueError(f"run_fleet(mesh=…): expected one axis named 'streams', got {mesh.axis_names}")
     return mesh

@@ -1,4 +1,4 @@
-"""The engine: the states of many streams, and the program that moves them on; under `run`, `run_fleet` and `Live`."""
+"""The states of many streams, and the compiled program that advances them; used by `run`, `run_fleet` and `Live`."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from icvi_jax.types import Array, Reading, State
 
 @dataclass(frozen=True)
 class Advance:
-    """A pipeline's step for samples about the anchor, of whose readings some fields are kept; equal ones are one."""
+    """The step of a pipeline for samples relative to the anchor; some fields of readings are kept. Compared by
+    value."""
 
     keep: tuple[str, ...]
 
     def __call__(
         self, pipe: Pipeline, state: PipelineState, z: Array, elapsed: Array | None = None
     ) -> tuple[PipelineState, Reading]:
-        """Take in one sample z (p, *streams)."""
+        """Process one sample z (p, *streams)."""
         state, reading = pipe.advance(state, z, elapsed)
         return state, only(reading, self.keep)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A pipeline's step for samples as they are; see `Advance`."""
+    """The step of a pipeline for samples in their own units; see `Advance`."""
 
     keep: tuple[str, ...]
 
     def __call__(
         self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
     ) -> tuple[PipelineState, Reading]:
-        """Take in one sample x (p, *streams)."""
+        """Process one sample x (p, *streams)."""
         state, reading = pipe.step(state, x, elapsed)
         return state, only(reading, self.keep)
 
@@ -53,22 +54,22 @@ def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
 
 
 class Engine:
-    """Many streams on their way through time.
+    """The states of many streams.
 
-    The program works on coordinates about each stream's origin; origins are kept beside it, in double precision.
+    The program works on coordinates relative to the origin of each stream; origins are kept in double precision.
 
     Parameters
     ----------
     pipe, keep : the pipeline, and the fields of its readings that are wanted.
     state : (…, N), of NumPy arrays; not consumed.
     room : streams to have room for.
-    mesh : devices on one axis "streams", to run there and nowhere else. None: JAX's GPUs or TPUs for a fleet that is
-        large enough for them, else this machine's cores.
+    mesh : devices on one axis "streams", to run only there. None: the GPUs or TPUs of JAX for a fleet that is large
+        enough, otherwise the cores of this machine.
 
     Attributes
     ----------
     streams : N.
-    quick : what takes in one sample of every stream, by its type; empty until `tick` has seen every column.
+    quick : functions that process one sample of every stream, by its type; empty until `tick` has seen every column.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Engine:
         self.place(state, room)
 
     def place(self, state: PipelineState, room: int = 0) -> None:
-        """Let these be the streams, with room for so many."""
+        """Set the streams, with room for `room` of them."""
         self.features, self.streams = state.anchor.high.shape
         self._origin = Origin(state.anchor)
         self._room = max(room, self.streams)
@@ -99,7 +100,7 @@ class Engine:
 
     @property
     def state(self) -> PipelineState:
-        """The states of all streams, NumPy arrays (…, N) of their own."""
+        """The states of all streams, new NumPy arrays (…, N)."""
         found: PipelineState = jax.tree.map(np.array, self.end())
         return found
 
@@ -109,7 +110,7 @@ class Engine:
         return found
 
     def tick(self, x: np.ndarray) -> Reading:
-        """Take in one sample x (N, p) of every stream; the reading leads with (N,)."""
+        """Process one sample x (N, p) of every stream; the first axis of the reading is (N,)."""
         self._origin.meet(x[:, None])
         if self._timed or not self._origin.settled or not isinstance(self.program, Native):
             first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
@@ -138,13 +139,13 @@ class Engine:
 
 
 def _bare(state: PipelineState) -> State:
-    """A state without its origin, which is kept beside the program."""
+    """A state without its origin, which is kept separately."""
     none: State = None
     return state._replace(anchor=none)
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:
-    """States of streams that have seen nothing, (…, N), in NumPy: N times the same, in memory once."""
+    """States of new streams, (…, N), in NumPy: N times the same, stored once."""
     one = pipe.init(features, (1,), xp=np, dtype=dtype)
     all_: PipelineState = jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], streams)), one)
     return all_

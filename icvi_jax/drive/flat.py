@@ -1,4 +1,4 @@
-"""A step as one flat list of operations on lanes: each element on its own, equal ones once, dead ones gone."""
+"""A step as one flat list of operations on lanes: element by element, without duplicates and unused ones."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Lane(NamedTuple):
     def element(self) -> int:
         """Of an input: its number."""
         if not isinstance(self.attribute, tuple):
-            raise TypeError(f"{self.name} is no input")
+            raise TypeError(f"{self.name} is not an input")
         return self.attribute[0]
 
     @property
     def value(self) -> np.generic:
         """Of a constant: what it is."""
         if not isinstance(self.attribute, np.generic):
-            raise TypeError(f"{self.name} is no constant")
+            raise TypeError(f"{self.name} is not a constant")
         return self.attribute
 
 
@@ -51,7 +51,7 @@ class Flat(NamedTuple):
 
 
 def flatten(unrolled: Unrolled, contract: bool) -> Flat:
-    """The list for a step; `contract` makes one rounding of a product and the sum it goes into."""
+    """The list for a step; `contract` joins a product and the sum it goes into, with one rounding."""
     return _Flattener(unrolled, contract).result()
 
 
@@ -75,7 +75,7 @@ class _Flattener:
             self.where[base : base + len(made)] = made
 
     def result(self) -> Flat:
-        """The list without what no result needs."""
+        """The list without unused operations."""
         after = [int(i) for part in self.unrolled.after for i in self.where[part.items]]
         outputs = [int(i) for part in self.unrolled.outputs for i in self.where[part.items]]
         needed = np.zeros(len(self.lanes), bool)
@@ -107,7 +107,7 @@ class _Flattener:
         return self.seen[key]
 
     def fold(self, name: str, dtype: np.dtype, row: list[int]) -> int:
-        """Reduce: in a chain where products go in (one rounding each), in a tree otherwise (a short way)."""
+        """Reduce: products in a chain (one rounding each), otherwise in a tree (fewer steps)."""
         if name in ("and", "or", "max", "min"):
             row = list(dict.fromkeys(row))
         if name == "add" and self.contract and all(self.lanes[i].name == "mul" for i in row) and len(row) <= 16:
@@ -121,7 +121,7 @@ class _Flattener:
         return row[0]
 
     def emit(self, name: str, dtype: np.dtype, args: tuple[int, ...], attribute: Attribute) -> int:
-        """The place of an operation: of an equal one, of what it comes to, or a new one."""
+        """The place of an operation: of an equal one, of its simpler form, or a new one."""
         lanes = self.lanes
         ins = [lanes[i] for i in args]
         if all(lane.name == "constant" for lane in ins) and name in NUMPY and not (name == "div" and dtype.kind != "f"):
@@ -145,7 +145,7 @@ class _Flattener:
         return self.emit("neg", self.lanes[i].dtype, (i,), None)
 
     def _simpler(self, name: str, dtype: np.dtype, args: tuple[int, ...], ins: list[Lane]) -> int | None:
-        """What an operation comes to without being done, to the last bit."""
+        """A simpler form of an operation with the same bits, or None."""
         if name == "select":
             which, no, yes = args
             if no == yes:
@@ -198,7 +198,7 @@ class _Flattener:
 
 
 def check(lanes: Sequence[Lane] | Sequence[Operation]) -> None:
-    """Complain about types no backend has."""
+    """Raise `Unsupported` for types that no backend has."""
     for lane in lanes:
         if lane.dtype.kind not in "fiub" or (lane.dtype.kind == "f" and lane.dtype.itemsize not in (4, 8)):
             raise Unsupported(lane.name, f"for the type {lane.dtype}")

@@ -1,4 +1,4 @@
-"""Run a pipeline over a fleet of recorded streams at once."""
+"""Run a pipeline over many recorded streams."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def run_fleet(
     X : (N, T, p), the samples; rows that are not finite are missing, so streams that start late or end early are padded
         with NaN. Or an iterator of chunks (N, t, p), or of pairs (chunk, elapsed), one after the other in time: the
         next is read while one is computed, and no more than two are in memory.
-    state : go on from this state; it is not consumed. None: from the first sample.
-    keep : fields of the reading to stack; the others are None. `("final",)` stacks nothing: the state is all there is.
-    backend : "jax", "numpy" or "torch", the library of what is returned; None: that of X, NumPy for lists and chunks.
-    elapsed : (T,) or (N, T), time since the previous sample, in units of which one fades by the panel's forgetting.
+    state : continue from this state; it is not consumed. None: from the first sample.
+    keep : fields of the reading to stack; the others are None. `("final",)` stacks nothing: only the state is returned.
+    backend : "jax", "numpy" or "torch", the library of the results; None: that of X, NumPy for lists and chunks.
+    elapsed : (T,) or (N, T), time since the previous sample; the panel's forgetting is per unit of this time.
     every : keep each n-th reading, those of samples n, 2n, ….
-    mesh : devices, on one axis named "streams", to run there; by default the work is done where the samples are.
-    progress : called with the number of samples done, of all streams together, and their total (None for an iterator).
+    mesh : devices, on one axis named "streams", to run there; by default the devices of the samples.
+    progress : function of the number of samples done, over all streams, and their total (None for an iterator).
     false_alarms : how many there may be over all streams together, such as "20/day", "2/hour" or "10/10000" samples, or
         a `Budget`; the monitors that take a rate share it. None: each has its own.
-    interval : seconds between two samples of a stream, for false alarms an hour or a day.
+    interval : seconds between two samples of a stream, for false alarms per hour or day.
 
     Returns
     -------
-    The state, and the readings, arrays that lead with (N, T). Other numbers in the pipeline, or other streams, do not
-    compile again. For precision see `run`.
+    The state, and the readings, arrays whose first axes are (N, T). Other numbers in the pipeline, or other streams,
+    do not compile again. For precision see `run`.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def run_fleet(
     mesh = streams_mesh(mesh)
     chunks = isinstance(X, Iterator)
     if chunks and elapsed is not None:
-        raise ValueError("run_fleet: an iterator gives elapsed times in pairs (chunk, elapsed)")
+        raise ValueError("run_fleet(elapsed=…): not with an iterator; let it yield pairs (chunk, elapsed)")
     X = inputs.together("run_fleet", X) if isinstance(X, (list, tuple)) else X
     engine: Engine | Afar | None = None
     parts: list[Reading] = []
@@ -102,9 +102,9 @@ def run_fleet(
             else:
                 engine = Afar(pipe, given, state, keep, mesh)
         if here != isinstance(engine, Engine):
-            raise ValueError("run_fleet: some chunks are memory of this process, others are traced or on a device")
+            raise ValueError("run_fleet: some chunks are in the memory of the host, others are traced or on a device")
         if engine.streams != N:
-            raise ValueError(f"run_fleet: the chunks before were of {engine.streams} streams, this one is of {N}")
+            raise ValueError(f"run_fleet: the chunks before had {engine.streams} streams, this one has {N}")
         told = None if progress is None else count
         if isinstance(engine, Engine):
             times = None if gaps is None else np.asarray(gaps)
@@ -126,7 +126,7 @@ def _joined(*parts: Array) -> Array:
 
 
 def _ahead(chunks: Iterator[State]) -> Iterator[tuple[Array, Array | None]]:
-    """Chunks with their elapsed times, each read in a thread while the last is in use."""
+    """Chunks with their elapsed times, each loaded in a thread while the last one is in use."""
     end = object()
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, chunks, end)

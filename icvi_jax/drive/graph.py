@@ -1,9 +1,9 @@
-"""Operations on lanes: what a step is made of once its arrays are taken apart.
+"""Operations on lanes: what a step consists of when its arrays are unrolled.
 
 An array `(lead…, streams)` is here an array of element numbers of the shape `lead`; each number stands for one vector
 of lanes, a lane for a stream. Slices, stacks, broadcasts and reshapes then only move numbers and cost nothing. What is
 left is a list of operations: an `Operation` applies one function to `n` elements, whose arguments are found by number.
-`icvi_jax.drive.flat` writes that list out element by element; `icvi_jax.drive.llvm.loops` keeps the operations whole.
+`icvi_jax.drive.flat` writes that list out element by element; `icvi_jax.drive.llvm.loops` keeps operations on arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Attribute = tuple[int, ...] | str | None
 
 
 class Unsupported(ValueError):
-    """A step that cannot be taken apart; `name` says which operation has no rule."""
+    """A step that cannot be unrolled; `name` is the operation that has no rule."""
 
     def __init__(self, name: str, why: str = "") -> None:
         super().__init__(f"the operation {name!r} has no native form{': ' + why if why else ''}")
@@ -74,13 +74,31 @@ def _select(which: np.ndarray, no: np.ndarray, yes: np.ndarray) -> np.ndarray:
 
 
 NUMPY: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "neg": np.negative,
-    "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "div": np.true_divide, "isfinite": np.isfinite,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "div": np.true_divide,
+    "isfinite": np.isfinite,
     "select": _select,
-}  # fmt: skip
-"""How operations on known values are done at once; others wait until the program runs."""
+}
+"""Functions for operations on known values, which are done now; others are done when the program runs."""
 
 
 class Graph:
@@ -145,8 +163,9 @@ class Graph:
         args = (rows.reshape(-1, rows.shape[-1]),)
         return Array(self._add(f"fold:{name}", a.dtype, args, shape, None), a.dtype, a.lanes)
 
-    def _add(self, name: str, dtype: np.dtype, args: tuple[np.ndarray, ...], shape: tuple[int, ...],
-             attribute: Attribute) -> np.ndarray:  # fmt: skip
+    def _add(
+        self, name: str, dtype: np.dtype, args: tuple[np.ndarray, ...], shape: tuple[int, ...], attribute: Attribute
+    ) -> np.ndarray:
         key = name, dtype.str, shape, attribute, *(a.tobytes() for a in args)
         if key not in self._made:
             operation = Operation(name, dtype, args, self.size, shape, attribute)

@@ -1,8 +1,8 @@
-"""The gate: samples of any kind come in here, for every entry, and are checked once.
+"""Checks of input: samples of any kind, for every entry point, are checked once here.
 
-Whoever takes samples from a person (`run`, `run_fleet`, `Live`, `validate`, `batch`) asks `given` what they are, `fits`
-whether they suit the pipeline, and `gaps` whether the times between them make sense. What is on the host goes on as a
-NumPy array in the precision it came in: the origin is subtracted in that precision (`icvi_jax.drive.origin`), not here.
+All functions that take samples from users (`run`, `run_fleet`, `Live`, `validate`, `batch`) call `given` to convert
+them, `fits` to check that they fit the pipeline, and `gaps` to check the times between them. Samples on the host become
+a NumPy array in their own precision: the origin is subtracted in that precision (`icvi_jax.drive.origin`), not here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ BACKENDS = ("jax", "numpy", "torch")
 
 
 class Given(NamedTuple):
-    """Samples, and what shall come back.
+    """Samples, and the kind of results.
 
     Attributes
     ----------
     x : floats. A NumPy array where the samples are on the host; a JAX array where they are traced or on another device,
-        a torch tensor where it is on another device or asks for gradients.
-    library : "numpy", "jax" or "torch": what results are made of.
-    dtype : of the state, unless there is one already.
+        a torch tensor if it is on another device or needs gradients.
+    library : "numpy", "jax" or "torch": the library of the results.
+    dtype : of the state, if there is none yet.
     """
 
     x: Array
@@ -40,7 +40,7 @@ class Given(NamedTuple):
 
     @property
     def host(self) -> bool:
-        """Whether the samples are plain memory of this process."""
+        """Whether the samples are in the memory of this process."""
         return isinstance(self.x, np.ndarray)
 
 
@@ -48,7 +48,7 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     """Samples of any kind: an array of any library, a list, or a pandas, polars or Arrow table.
 
     Results are of the library of X, of NumPy for lists and tables, or of `backend`. The state is float32, or float64
-    where X is and `jax_enable_x64` is on; torch tensors, and whoever names "numpy" or "torch", get the precision of X.
+    where X is and `jax_enable_x64` is on; for torch tensors, and with "numpy" or "torch", it has the precision of X.
     """
     if backend is not None and backend not in BACKENDS:
         raise ValueError(f"{caller}(backend={backend!r}): choose one of {', '.join(map(repr, BACKENDS))}")
@@ -60,10 +60,10 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
         x = _floats(caller, _host(X, torch and library == "torch", jaxed))
     except ValueError as problem:
         if isinstance(X, (list, tuple)) and "inhomogeneous" in str(problem):
-            raise ValueError(f"{caller}: X needs rows of the same length, got a ragged list") from None
+            raise ValueError(f"{caller}(X=…): expected rows of the same length, got a ragged list") from None
         raise
     if library == "torch" and not torch and not isinstance(x, np.ndarray):
-        raise ValueError(f"{caller}(backend='torch'): these samples are JAX's own, traced or on another device")
+        raise ValueError(f"{caller}(backend='torch'): not for JAX arrays that are traced or on another device")
     own = backend in ("numpy", "torch") or library == "torch"
     wide = _bits(x) == 64 and (own or jax.config.read("jax_enable_x64"))
     return Given(x, library, np.dtype(np.float64 if wide else np.float32))
@@ -85,7 +85,7 @@ def on_host(tree: State) -> State:
 
 
 def traced(*trees: object) -> bool:
-    """Whether any array is one of JAX's placeholders, inside somebody's `jit`, `vmap` or `grad`."""
+    """Whether any array is a tracer of JAX, inside a `jit`, `vmap` or `grad`."""
     return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(trees))
 
 
@@ -94,15 +94,15 @@ def wanted(caller: str, keep: str | tuple[str, ...]) -> tuple[str, ...]:
     keep = (keep,) if isinstance(keep, str) else tuple(keep)
     for field in keep:
         if field not in (*FIELDS, "final"):
-            raise ValueError(f"{caller}(keep={keep!r}): {field!r} is no field of a reading; choose from {FIELDS}")
+            raise ValueError(f"{caller}(keep={keep!r}): {field!r} is not a field of a reading; choose from {FIELDS}")
     return tuple(field for field in FIELDS if field in keep)
 
 
 def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axes: str, more: bool = False) -> None:
-    """Complain about samples that no stream can consist of; where `more` will come, a few are enough."""
+    """Raise a ValueError for samples of a wrong shape or too few of them; with `more` to come, a few are enough."""
     shape = tuple(X.shape)
     if len(shape) != len(axes.split(",")):
-        raise ValueError(f"{caller}: X needs the axes ({axes}), got shape {shape}")
+        raise ValueError(f"{caller}(X=…): expected the axes ({axes}), got shape {shape}")
     T, p = shape[-2:]
     if 0 in shape:
         raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {shape}")
@@ -122,27 +122,27 @@ def gaps(caller: str, elapsed: ArrayLike | None, *shapes: tuple[int, ...]) -> Ar
     given: State = elapsed if traced(elapsed) else np.asarray(elapsed)
     if tuple(given.shape) not in shapes:
         wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{caller}(elapsed=…): needs one number a sample, {wanted}, got {tuple(given.shape)}")
+        raise ValueError(f"{caller}(elapsed=…): expected one number per sample, {wanted}, got {tuple(given.shape)}")
     if traced(given):
         found: Array = given
-        return found  # nothing can be raised here; a step takes a sample of an impossible time for missing
+        return found  # no error is possible here; a step treats a sample with a wrong time as missing
     times: np.ndarray = given if given.dtype.kind == "f" else given.astype(float)
     wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
     if len(wrong):
         *stream, row = wrong[0].tolist()
         where = f"row {row}" + (f" of stream {stream[0]}" if stream else "")
-        rule = "the time since the previous sample is finite and not negative"
+        rule = "expected finite times that are not negative"
         raise ValueError(f"{caller}(elapsed=…): {rule}, but {where} has {float(times[(*stream, row)])!r}")
     return times
 
 
 def together(caller: str, X: Sequence[object]) -> np.ndarray:
-    """A fleet (N, T, p) of a list of streams (t, p): those that end earlier go on with missing samples."""
+    """A fleet (N, T, p) from a list of streams (t, p): shorter ones are padded with missing samples."""
     streams = [np.asarray(given(caller, x, "numpy").x) for x in X]
     if {x.ndim for x in streams} != {2} or len({x.shape[1] for x in streams}) > 1:
         shapes = ", ".join(str(x.shape) for x in streams[:3]) or "none"
         wanted = "streams (T, p) of the same features; chunks of a fleet go in an iterator"
-        raise ValueError(f"{caller}: a list needs {wanted}, got {shapes}")
+        raise ValueError(f"{caller}(X=[…]): expected {wanted}, got {shapes}")
     shape = len(streams), max(map(len, streams)), streams[0].shape[1]
     out = np.full(shape, np.nan, np.result_type(*streams))
     for row, x in zip(out, streams):
@@ -159,7 +159,7 @@ def _table(X: object) -> np.ndarray:
 
 
 def _host(X: State, torch: bool, jaxed: bool) -> Array:
-    """X as a NumPy array if it is memory of this process; `torch`: a tensor that may stay one."""
+    """X as a NumPy array if it is in the memory of this process; `torch`: a tensor that may stay one."""
     here: Array
     if torch:
         here = X.numpy() if X.device.type == "cpu" and not X.requires_grad else X
@@ -183,7 +183,7 @@ def _floats(caller: str, x: Array) -> Array:
         try:
             return x.astype(np.float64 if x.dtype.kind == "O" else np.float32)  # others: JAX's small floats
         except (TypeError, ValueError):
-            raise ValueError(f"{caller}: X needs numbers, got {x.dtype}") from None
+            raise ValueError(f"{caller}(X=…): expected numbers, got {x.dtype}") from None
     xp = array_api_compat.array_namespace(x)
     if xp.isdtype(x.dtype, "complex floating"):
         raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
@@ -195,9 +195,9 @@ def _bits(x: Array) -> int:
 
 
 def _own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:
-    """Complain about a state of another pipeline, other features or another fleet."""
+    """Raise a ValueError for a state of another pipeline, other features or another fleet."""
     if not isinstance(state, PipelineState):
-        raise ValueError(f"{caller}(state=…): needs a state such as run(…).state, got {type(state).__name__}")
+        raise ValueError(f"{caller}(state=…): expected a state such as run(…).state, got {type(state).__name__}")
     high = state.anchor.high
     if high.shape[0] != p:
         raise ValueError(f"{caller}: the state is for {high.shape[0]} features, the samples have {p}")
@@ -209,6 +209,6 @@ def _own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, stream
     for path, a in jax.tree_util.tree_flatten_with_path(fresh)[0]:
         name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
         if found.pop(name, None) != shape:
-            raise ValueError(f"{caller}: this is no state of this pipeline, whose {name} has the shape {shape}")
+            raise ValueError(f"{caller}(state=…): not a state of this pipeline, whose {name} has the shape {shape}")
     for name in found:
-        raise ValueError(f"{caller}: this is no state of this pipeline, which has no {name}")
+        raise ValueError(f"{caller}(state=…): not a state of this pipeline, which has no {name}")

@@ -97,7 +97,7 @@ def tpu(
 
 
 def tiled(a: Array, more: int, block: tuple[int, ...]) -> Array:
-    """Streams filled up to whole blocks, and split as a TPU has them."""
+    """Streams padded to full blocks, and split as a TPU needs them."""
     a = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]) if more else a
     return a if len(block) == 1 else a.reshape(*a.shape[:-1], -1, block[-1])
 

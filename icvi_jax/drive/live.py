@@ -1,4 +1,4 @@
-"""Live: a fleet of streams watched tick by tick, in one process, with streams that come and go."""
+"""Live: a fleet of streams, tick by tick, in one process; streams may be added and removed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from icvi_jax.types import Array, Reading
 
 
 class Live:
-    """A fleet of live streams: one call a tick, one compiled program.
+    """A fleet of live streams: one call per tick, one compiled program.
 
-    Rows of samples and of readings are in the order of `names`. Samples may be float64 whatever the state is: the first
-    value of each column is subtracted before they are rounded to the type of the state. A stream has the same bits
-    today, after a restart, by `tick` as by `tick_many`, and whatever streams are beside it.
+    Rows of samples and of readings are in the order of `names`. Samples may always be float64: the first value of each
+    column is subtracted before they are rounded to the type of the state. The bits of a stream do not depend on
+    restarts, on `tick` or `tick_many`, or on the other streams.
 
     Parameters
     ----------
@@ -36,18 +36,18 @@ class Live:
     features : p, the number of features.
     streams : how many streams (their names are "0", "1", …), or their names.
     dtype : floating type of state and readings; by default float32, or float64 with `jax_enable_x64`.
-    keep : fields of the reading to bring back; the others are None and cost nothing.
+    keep : fields of the reading to return; the others are None and cost nothing.
     capacity : room for at least this many streams: until there are more, an engine that compiles for a number of
         streams (XLA) does so once.
-    devices : where to run; by default on this machine's cores.
-    false_alarms, interval : as for `run_fleet`, over the streams there are, or over `capacity` if given; streams added
-        beyond bring their own, and `budget` says what to expect. `load` takes `live.pipe`: `Pipeline.within` makes it.
+    devices : where to run; by default the cores of this machine.
+    false_alarms, interval : as for `run_fleet`, over the present streams, or over `capacity` if given; further streams
+        add their own, and `budget` says what to expect. `load` takes `live.pipe`: `Pipeline.within` makes it.
 
     Attributes
     ----------
     names : tuple of the streams' names.
-    positions : (N,) integers: how many samples each stream was offered, missing ones too, or the caller's own offset.
-    extra : what the caller gave to `save` when this fleet was loaded, or None.
+    positions : (N,) integers: how many samples each stream had, with missing ones, or the last offset given.
+    extra : as given to `save`, if this fleet was loaded, or None.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Live:
         pipe, self._budget = allowed(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
         self.pipe = pipe
         self._shape = len(self._names), features
-        self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all since
+        self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all streams since then
         self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
         self._writer = ThreadPoolExecutor(1, "icvi checkpoint")
         self._saving: Future[Path] | None = None
@@ -99,19 +99,19 @@ class Live:
 
     @property
     def positions(self) -> np.ndarray:
-        """How far each stream has come: samples offered, or the offset last given with it."""
+        """The position of each stream: number of samples, or the last offset given."""
         if self._since:
             self._positions, self._since = self._positions + self._since, 0
         return self._positions.copy()
 
     @property
     def budget(self) -> Budget | None:
-        """What to expect of the streams there are now; None without `false_alarms`."""
+        """What to expect of the present streams; None without `false_alarms`."""
         return None if self._budget is None else self._budget.among(len(self._names))
 
     @property
     def capacity(self) -> int:
-        """How many streams there is room for: a power of two."""
+        """Room for so many streams: a power of two."""
         return self._capacity
 
     @property
@@ -125,20 +125,20 @@ class Live:
         return self._engine.state
 
     def tick(self, x: Array, offsets: Array | None = None) -> Reading:
-        """Take in one sample of every stream.
+        """Process one sample of every stream.
 
         Parameters
         ----------
         x : (N, p). A row that is not finite is absent: its stream does not change.
-        offsets : (N,) integers, what `positions` shall be afterwards, such as offsets in a log. None: one more.
+        offsets : (N,) integers, the new `positions`, such as offsets in a log. None: one more.
 
         Returns
         -------
-        The reading, in NumPy arrays that lead with (N,).
+        The reading, in NumPy arrays whose first axis is (N,).
         """
         if offsets is None and type(x) is ndarray and x.shape == self._shape:
             quick = self._engine.quick.get(x.dtype)
-            if quick is not None:  # nothing to check, nothing to look up
+            if quick is not None:  # nothing to check
                 reading = quick(x)
                 self._since += 1
                 return reading
@@ -153,16 +153,16 @@ class Live:
         return reading
 
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
-        """Take in several samples of every stream: the same numbers as so many ticks, with fewer calls.
+        """Process several samples of every stream: the same numbers as with single ticks, with fewer calls.
 
         Parameters
         ----------
         X : (N, t, p), in order of time; rows that are not finite are absent.
-        offsets : (N,), what `positions` shall be after the last of them. None: t more than before.
+        offsets : (N,), the new `positions`. None: t more than before.
 
         Returns
         -------
-        The readings, in NumPy arrays that lead with (N, t).
+        The readings, in NumPy arrays whose first axes are (N, t).
         """
         given = self._samples("tick_many", X)
         n = len(self._names)
@@ -174,13 +174,13 @@ class Live:
         return readings
 
     def add(self, names: str | Iterable[str]) -> None:
-        """Begin one stream or several, behind the others, from nothing and at position 0."""
+        """Add one stream or several after the others, with a new state and position 0."""
         new = all_names(self._names, [names] if isinstance(names, str) else names)  # all or none
         old = len(self._names)
         self._arrange([*range(old), *[-1] * (len(new) - old)], new)
 
     def retire(self, names: str | Iterable[str]) -> None:
-        """End one stream or several; what was known of them is forgotten, the others keep their order."""
+        """Remove one stream or several and their states; the others keep their order."""
         gone = {names} if isinstance(names, str) else set(names)
         for name in sorted(gone.difference(self._names))[:1]:
             raise ValueError(f"Live.retire({name!r}): there is no such stream")
@@ -194,9 +194,9 @@ class Live:
     def save_beside(
         self, path: str | os.PathLike[str], extra: Mapping[str, object] | None = None, keep: int = 3
     ) -> Future[Path]:
-        """Save as things stand now, while ticks go on: only the copy of the state is waited for.
+        """Save the present state in the background: this only waits for a copy of the state.
 
-        A save under way is waited for first, and its error raised here. `result()` of what is returned waits for this.
+        An earlier save is finished first, and its error is raised here. `result()` of the future waits for this one.
         """
         if self._saving is not None:
             self._saving.result()
@@ -212,7 +212,7 @@ class Live:
         keep: tuple[str, ...] = inputs.FIELDS,
         devices: Sequence[jax.Device] | None = None,
     ) -> Live:
-        """The fleet as it was saved: names, positions, state and capacity, so that it goes on bit by bit."""
+        """The saved fleet: names, positions, state and capacity, so that it continues bit for bit."""
         found = checkpoint.load_checkpoint(path, pipe, xp=np)
         state = found.state
         if state.anchor.high.ndim != 2:
@@ -235,7 +235,7 @@ class Live:
         return np.asarray(inputs.given(f"Live.{caller}", x, "numpy").x)
 
     def _arrange(self, order: Sequence[int], names: tuple[str, ...]) -> None:
-        """Let row i of the fleet be the old row `order[i]`, or a new stream where that is −1."""
+        """Make row i of the fleet the old row `order[i]`, or a new stream where that is −1."""
         rows = np.asarray(order, int)
         old, new = np.flatnonzero(rows >= 0), fresh(self.pipe, self._features, len(rows), self._dtype)
 

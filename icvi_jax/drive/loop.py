@@ -1,4 +1,4 @@
-"""The plain loop: one call of the step a sample, for arrays that only their own library can work on."""
+"""The plain loop: one call of the step per sample, for arrays of other libraries."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from icvi_jax.types import State
 __all__ = ["Native", "Unsupported"]
 
 PIECE = 2**21
-"""Stream-samples that are run between two words of progress."""
+"""Stream-samples between two calls of `progress`."""
 
 
 class Native:
@@ -21,9 +21,15 @@ class Native:
     name = "llvm"
 
     def __init__(
-        self, step: Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool,
+        self,
+        step: Step,
+        model: object,
+        state: object,
+        dtype: np.dtype,
+        features: int,
+        timed: bool,
         lanes: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         with precise(dtype):
             self.code = compile_step(step, model, state, features, dtype, timed, lanes)
         self._dtype = dtype
@@ -37,10 +43,17 @@ class Native:
         return self.code.state(words, streams)
 
     def run(
-        self, model: State, words: State, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
-        phase: int = 0, every: int = 1, done: Done | None = None,
-    ) -> tuple[State, State]:  # fmt: skip
-        """Take in X (N, T, p)."""
+        self,
+        model: State,
+        words: State,
+        X: np.ndarray,
+        origin: np.ndarray,
+        elapsed: np.ndarray | None = None,
+        phase: int = 0,
+        every: int = 1,
+        done: Done | None = None,
+    ) -> tuple[State, State]:
+        """Process X (N, T, p)."""
         N, T, _ = X.shape
         numbers = self.code.numbers(model)
         if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():

@@ -1,4 +1,4 @@
-"""Origins: where the coordinates of each stream begin, subtracted in the precision the samples came in.
+"""Origins: subtracted from the coordinates of each stream in the precision of the samples.
 
 A state keeps its origin as two words of its own type (`icvi_jax.anchor`). Their sum, taken in float64, is the origin:
 with float32 states it has 48 digits of the first sample, so that a Unix time keeps its microseconds.
@@ -36,7 +36,7 @@ class Origin:
         return Anchor(high.T, low.T, self._set.T.copy())
 
     def meet(self, X: np.ndarray) -> None:
-        """Let the first usable value of each column of X (N, T, p) be its origin, where it has none yet."""
+        """Make the first usable value of each column of X (N, T, p) its origin, where it has none yet."""
         if self.settled or self._at_once(X):
             return
         for lo, hi in zip((0, *range(1, X.shape[1], 64)), range(1, X.shape[1] + 64, 64)):  # most are there at once
@@ -85,7 +85,7 @@ class Origin:
 
 
 def about(X: np.ndarray, origin: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """X (N, t, p) less the origin (N, p), in this type; beyond its range: infinite, which is missing."""
+    """X (N, t, p) minus the origin (N, p), in this type; out of range is infinite, which means missing."""
     with np.errstate(over="ignore", invalid="ignore"):
         moved: np.ndarray = np.subtract(X, origin[:, None, :])
     return moved.astype(dtype, copy=False)

@@ -134,8 +134,11 @@ def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     first = a.moved(lambda items: np.moveaxis(items, left, range(-len(left), 0)))
     second = b.moved(lambda items: np.moveaxis(items, right, range(-len(right), 0)))
     free = second.items.ndim - len(right)
-    first = first.moved(lambda items: items.reshape(*items.shape[: items.ndim - len(left)], *[1] * free,
-                                                    *items.shape[items.ndim - len(left) :]))  # fmt: skip
+    first = first.moved(
+        lambda items: items.reshape(
+            *items.shape[: items.ndim - len(left)], *[1] * free, *items.shape[items.ndim - len(left) :]
+        )
+    )
     product = graph.map("mul", np.dtype(outcome(eqn).dtype), first, second)
     rank = product.items.ndim
     return graph.fold("add", product, range(rank - len(left), rank))

@@ -25,8 +25,15 @@ SAME = frozenset(
 )
 COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 COMPARE |= {"lt_to": "lt", "le_to": "le", "eq_to": "eq"}
-FOLDS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min", "reduce_and": "and",
-         "reduce_or": "or", "reduce_xor": "xor"}  # fmt: skip
+FOLDS = {
+    "reduce_sum": "add",
+    "reduce_prod": "mul",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_and": "and",
+    "reduce_or": "or",
+    "reduce_xor": "xor",
+}
 CHAINS = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
 
 

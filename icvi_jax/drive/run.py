@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """What a run leaves: the final state, and the readings stacked over time.
+    """The result of a run: the final state, and the readings stacked over time.
 
     Attributes
     ----------
-    state : go on from it with `run(pipe, more, state=run.state)`.
-    readings : a `Reading` of arrays that lead with (T,), or (N, T) for a fleet; None in fields that were not kept.
+    state : `run(pipe, more, state=run.state)` continues from it.
+    readings : a `Reading` of arrays whose first axes are (T,), or (N, T) for a fleet; None in fields that were not
+    kept.
 
     Examples
     --------
@@ -65,16 +66,16 @@ def run(
     ----------
     pipe : the pipeline.
     X : (T, p), the samples: an array, or a pandas, polars or Arrow table. Rows that are not finite are missing.
-    state : go on from this state; it is not consumed. None: from the first sample, warm-up included.
+    state : continue from this state; it is not consumed. None: from the first sample, with warm-up.
     keep : fields of the reading to stack; the others are None.
-    backend : "jax", "numpy" or "torch", the library of what is returned; None: that of X, NumPy for lists and tables.
-    elapsed : (T,), time since the previous sample, in units of which one fades by the panel's forgetting.
+    backend : "jax", "numpy" or "torch", the library of the results; None: that of X, NumPy for lists and tables.
+    elapsed : (T,), time since the previous sample; the panel's forgetting is per unit of this time.
 
     Returns
     -------
-    The state, and the readings, arrays that lead with (T,). The state is float32, or float64 where the samples are and
-    `jax_enable_x64` is on; torch tensors, and those who name "numpy" or "torch", get the precision of X. In either case
-    samples lose no digits: the origin of each column, its first value, is subtracted in the precision it came in.
+    The state, and the readings, arrays whose first axis is (T,). The state is float32, or float64 if the samples are
+    and `jax_enable_x64` is on; for torch tensors, and with "numpy" or "torch", it has the precision of X. In all cases
+    samples lose no digits: the origin of each column, its first value, is subtracted in the precision of the samples.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def run(
 
 
 def started(pipe: Pipeline, given: inputs.Given, state: PipelineState | None, streams: int) -> PipelineState:
-    """A state (…, N) of NumPy arrays to go on from."""
+    """A state (…, N) of NumPy arrays to continue from."""
     if state is None:
         return fresh(pipe, given.x.shape[-1], streams, given.dtype)
     found: PipelineState = inputs.on_host(state)
@@ -105,10 +106,14 @@ def started(pipe: Pipeline, given: inputs.Given, state: PipelineState | None, st
 
 
 def elsewhere(
-    pipe: Pipeline, given: inputs.Given, state: PipelineState | None, X: Array, elapsed: Array | None,
+    pipe: Pipeline,
+    given: inputs.Given,
+    state: PipelineState | None,
+    X: Array,
+    elapsed: Array | None,
     keep: tuple[str, ...],
-) -> tuple[PipelineState, Reading]:  # fmt: skip
-    """Scan X (T, p) where it is: in a traced program, on another device, or with torch's gradients."""
+) -> tuple[PipelineState, Reading]:
+    """Scan X (T, p) where it is: traced, on another device, or with gradients of torch."""
     xp = namespace(X) if given.library == "torch" else jnp
     scan: Callable[..., State] = loop if given.library == "torch" else scan_step
     X = X if given.library == "torch" else jnp.asarray(X)

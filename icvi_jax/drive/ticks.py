@@ -1,8 +1,8 @@
 """Ticks: one sample of every stream a call, on native code, with as little Python around it as possible.
 
-A reading has some twenty arrays. To make them anew would take ten times as long as the step itself. So there are a few
-sets of arrays, and one that nobody holds any more (nor a view of it) is written to again; Python counts who does. Who
-keeps all readings gets copies.
+A reading has about twenty arrays. Making new ones would take ten times as long as the step itself. So there are a few
+sets of arrays, and a set without references (Python counts them, with views) is used again. If you keep all readings,
+new arrays are made.
 """
 
 from __future__ import annotations

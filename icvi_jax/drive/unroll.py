@@ -1,4 +1,4 @@
-"""Take a step apart: from a jaxpr on arrays `(lead…, streams)` to operations on lanes (`icvi_jax.drive.graph`)."""
+"""Unroll a step: from a jaxpr on arrays `(lead…, streams)` to operations on lanes (`icvi_jax.drive.graph`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLS = frozenset(
     "jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr checkpoint remat2".split()
 )
 LONGEST = 4096
-"""A loop whose length only shows while it is unrolled is given up after so many turns."""
+"""Most iterations of a loop whose length is only known while it is unrolled."""
 
 
 class Leaf(Protocol):
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Unrolled(NamedTuple):
-    """A step taken apart. `state` are the words before it, `after` those behind it, in the same order."""
+    """An unrolled step. `state` are the words before it, `after` those after it, in the same order."""
 
     graph: Graph
     numbers: list[Part]
@@ -51,8 +51,9 @@ class Unrolled(NamedTuple):
     output_tree: State
 
 
-def unroll(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype,
-           elapsed: bool) -> Unrolled:  # fmt: skip
+def unroll(
+    step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype, elapsed: bool
+) -> Unrolled:
     """Take `step(model, state, z[, elapsed]) → (state, outputs)` apart.
 
     Parameters
@@ -74,8 +75,10 @@ def unroll(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, fea
     if state_tree != jax.tree.structure(shapes[0]):
         raise TypeError("the step returns a state of another structure than it takes")
     graph = Graph()
-    numbers = [graph.input("number", np.shape(a), np.dtype(v.dtype), False)
-               for a, v in zip(jax.tree.leaves(model), closed.in_avals)]  # fmt: skip
+    numbers = [
+        graph.input("number", np.shape(a), np.dtype(v.dtype), False)
+        for a, v in zip(jax.tree.leaves(model), closed.in_avals)
+    ]
     before = [graph.input("state", a.shape, np.dtype(a.dtype), True) for a in leaves]
     sampled = [graph.input("sample", a.shape[:-1], np.dtype(a.dtype), True) for a in sample]
     out = evaluate(graph, closed.jaxpr, closed.consts, [*numbers, *before, *sampled])

@@ -1,6 +1,6 @@
-"""XLA's own scan: the engine for what no native backend takes, for other devices, and inside other people's `jit`.
+"""XLA's own scan: for steps that no native backend can run, for other devices, and inside your own `jit`.
 
-The whole fleet goes side by side, streams trailing, through one compiled `lax.scan`.
+All streams, as the last axis, go through one compiled `lax.scan`.
 """
 
 from __future__ import annotations
@@ -67,10 +67,17 @@ class Program:
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
     def run(
-        self, model: object, words: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
-        phase: int = 0, every: int = 1, done: Done | None = None,
-    ) -> tuple[object, object]:  # fmt: skip
-        """Take in X (N, T, p), in pieces of time."""
+        self,
+        model: object,
+        words: object,
+        X: np.ndarray,
+        origin: np.ndarray,
+        elapsed: np.ndarray | None = None,
+        phase: int = 0,
+        every: int = 1,
+        done: Done | None = None,
+    ) -> tuple[object, object]:
+        """Process X (N, T, p), in pieces of time."""
         leaves, p = jax.tree.leaves(words), X.shape[-1]
         room = leaves[0].shape[-1] if leaves else len(X)
         with precise(self.dtype):
@@ -89,10 +96,18 @@ class Program:
 
 
 def in_pieces(
-    launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]], words: Words,
-    shapes: object, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None, phase: int, every: int,
-    done: Done | None, dtype: np.dtype, length: int,
-) -> tuple[Words, object]:  # fmt: skip
+    launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]],
+    words: Words,
+    shapes: object,
+    X: np.ndarray,
+    origin: np.ndarray,
+    elapsed: np.ndarray | None,
+    phase: int,
+    every: int,
+    done: Done | None,
+    dtype: np.dtype,
+    length: int,
+) -> tuple[Words, object]:
     """Take in X (N, T, p) a piece of time after the other.
 
     Parameters

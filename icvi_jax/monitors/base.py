@@ -1,4 +1,4 @@
-"""What a monitor is: a pure step from (state, index value) to (state, alarm)."""
+"""The base classes of monitors: a pure step from (state, index value) to (state, alarm)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from icvi_jax.types import Alarm, Array, DType, Namespace, State
 
 
 class Listener(ABC):
-    """What all monitors have: a name under which their alarm is found, and the indices they listen to."""
+    """What all monitors have: the name of their alarm, and the indices they watch."""
 
     name: str | None
 
@@ -22,7 +22,7 @@ class Listener(ABC):
 
     @property
     def needs_company(self) -> bool:
-        """Whether it does not listen to indices while there is one cluster, when they have nothing to compare."""
+        """Whether it ignores indices while there is one cluster, when they have nothing to compare."""
         return False
 
 
@@ -30,7 +30,7 @@ class Monitor(Listener):
     """A pair of pure functions, `init` and `step`, that watches one index.
 
     A subclass is a `spec` with two static fields, `name` (the key of its alarm in a reading) and `index` (the name of
-    the index it watches); a pipeline fills in both from the key under which the monitor was given.
+    the index it watches); a pipeline sets both from the key of the monitor.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Monitor(Listener):
 
     @abstractmethod
     def step(self, state: State, value: Array, seen: Array, goal: str, positive: bool) -> tuple[State, Alarm]:
-        """Take in the index value (*streams).
+        """Process the index value (*streams).
 
         Parameters
         ----------
-        value : what the index says after this sample; NaN in warm-up.
+        value : the value of the index after this sample; NaN in warm-up.
         seen : False where the sample was missing: nothing changes and no alarm is raised.
         goal : the index's direction, "min" or "max".
         positive : whether the index is positive, so that its logarithm may be taken.
@@ -66,9 +66,9 @@ class Monitor(Listener):
 
 
 class SampleMonitor(Listener):
-    """A monitor that listens to the samples themselves, and to indices if it names any.
+    """A monitor of the samples themselves, and of indices if it names any.
 
-    It sees samples about the anchor and before any standardising. A hole in one column concerns that column only.
+    It gets samples relative to the anchor, before standardising. A missing value only concerns its own column.
     """
 
     @abstractmethod
@@ -77,18 +77,18 @@ class SampleMonitor(Listener):
 
     @abstractmethod
     def step(self, state: State, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[State, Alarm]:
-        """Take in the sample.
+        """Process the sample.
 
         Parameters
         ----------
-        x : (p, *streams), 0 in holes.
-        there : (p, *streams), False in holes.
-        heard : what the indices in `watched` say after this sample, by name.
+        x : (p, *streams), 0 where a value is missing.
+        there : (p, *streams), False where a value is missing.
+        heard : the indices in `watched` after this sample, by name.
         """
 
 
 class Heard(NamedTuple):
-    """What an index says at one sample, and how to take it: see `Monitor.step`."""
+    """The value of an index at one sample, and its meaning: see `Monitor.step`."""
 
     value: Array
     goal: str
@@ -97,6 +97,6 @@ class Heard(NamedTuple):
 
 
 def alarm(code: Array, score: Array, standing: Array) -> Alarm:
-    """An alarm of a monitor that blames no column and knows no probabilities."""
+    """An alarm of a monitor that names no column and has no probabilities."""
     xp = namespace(score)
     return Alarm(code, score, standing, xp.full_like(code, -1), xp.full_like(score, xp.nan))

@@ -1,4 +1,4 @@
-"""Catalogue: every monitor of the package, and what it listens to."""
+"""Catalogue: every monitor of the package, and what it watches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Entry(NamedTuple):
 
     Attributes
     ----------
-    name : as the command knows it: the name of its class in small letters, such as "page-hinkley".
+    name : its name on the command line: that of its class in lower case, such as "page-hinkley".
     monitor : its class.
-    samples : whether it listens to the samples; else to an index.
+    samples : whether it watches the samples; otherwise an index.
     purpose : what it is for, the first line of its docstring.
     """
 

@@ -1,4 +1,5 @@
-"""Distress: tell something new (a spike), its being learned, and a clusterer that fails to follow, from one index."""
+"""Distress: from one index, find something new (a spike), that it was learned, or that the clusterer does not learn
+it."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class DistressState(NamedTuple):
 
 @spec
 class Distress(Monitor):
-    r"""Raise a spike when the index jumps, then say whether the clusterer learned what came or fails to follow.
+    r"""Raise a spike when the index jumps, then say whether the clusterer learns what is new, or not: distress.
 
     With :math:`y = \log` index (:math:`−\log` where large is good), level m, spread s and :math:`f = \log` `factor`:
 
@@ -121,9 +122,13 @@ class Distress(Monitor):
 
     def __post_init__(self) -> None:
         wanted = {
-            "factor": (1, "a number above 1"), "width": (0, "a positive number"), "back": (0, "a number in (0, 1)"),
-            "patience": (0, "a positive number"), "memory": (1, "a number above 1"), "warm": (0, "a positive number"),
-        }  # fmt: skip
+            "factor": (1, "a number above 1"),
+            "width": (0, "a positive number"),
+            "back": (0, "a number in (0, 1)"),
+            "patience": (0, "a positive number"),
+            "memory": (1, "a number above 1"),
+            "warm": (0, "a positive number"),
+        }
         for field, (least, words) in wanted.items():
             value = getattr(self, field)
             if is_number(value):

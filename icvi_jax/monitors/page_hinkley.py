@@ -29,15 +29,15 @@ class PageHinkley(Monitor):
 
     .. math:: g ← \max(0, g + y − \bar y − δ), \qquad \text{spike (1) where } g > h.
 
-    An alarm starts everything anew. Nothing is ever said to have recovered, and there is no distress: `standing` is
-    always False. The score is g/h. Samples that are missing and values that are NaN, infinite or, for a positive index,
-    not positive change nothing.
+    After an alarm everything starts again. There is no "recovered" and no distress: `standing` is always False. The
+    score is g/h. Samples that are missing and values that are NaN, infinite or, for a positive index, not positive
+    change nothing.
 
     Parameters
     ----------
     threshold : h, the excess that raises an alarm, in log units times samples.
-    delta : δ, by how much on the log scale a value may exceed the mean at no cost.
-    warm : values since the start or the last alarm that are heard in silence.
+    delta : δ, by how much on the log scale a value may exceed the mean without effect.
+    warm : number of values after the start or the last alarm without an alarm.
     index : name of the index to watch; the monitor's own name by default.
 
     References

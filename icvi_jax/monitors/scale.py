@@ -1,4 +1,4 @@
-"""The scale on which monitors read an index: logarithms where there are any, and large is bad."""
+"""The scale on which monitors use an index: logarithms if it is positive, and large is bad."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from icvi_jax.types import Array
 
 
 def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -> tuple[Array, Array]:
-    """How bad an index value is, and whether it can be read at all.
+    """How bad an index value is, and whether it can be used.
 
     ::
 
@@ -21,7 +21,7 @@ def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -
 
     Returns
     -------
-    y : (*streams), 0 where it cannot be read.
+    y : (*streams), 0 where it cannot be used.
     ok : (*streams), False where the sample is missing, or the value NaN, infinite or not positive where it should be.
 
     Examples

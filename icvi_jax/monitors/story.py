@@ -1,4 +1,4 @@
-"""What one stream's alarm codes say, in plain sentences."""
+"""The alarm codes of one stream, in sentences."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:
     """
     codes = np.asarray(codes)
     if codes.ndim != 1:
-        raise ValueError(f"episodes: codes of one stream, (T,), are needed, got shape {codes.shape}")
+        raise ValueError(f"episodes(codes=…): expected codes of one stream, (T,), got shape {codes.shape}")
     present = np.ones(len(codes), bool) if seen is None else np.asarray(seen, bool)
     if present.shape != codes.shape:
-        raise ValueError(f"episodes: seen needs shape {codes.shape} like codes, got {present.shape}")
+        raise ValueError(f"episodes(seen=…): expected shape {codes.shape} as codes, got {present.shape}")
     past = np.concatenate([[0], np.cumsum(present)])  # samples seen before each
     found: list[Episode] = []
 

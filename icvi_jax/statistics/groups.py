@@ -18,7 +18,7 @@ def homes(prototypes: Prototypes) -> Array:
     xp = namespace(prototypes.centers)
     active, names = prototypes.active, prototypes.names
     if names is None:
-        raise ValueError("these prototypes have no names: nothing says which slots make one cluster")
+        raise ValueError("these prototypes have no names: the cluster of each slot is not known")
     k = active.shape[0]
     own = slots(active, k) + xp.zeros_like(names)
     home = own

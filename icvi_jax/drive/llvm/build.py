@@ -56,7 +56,7 @@ def lanes_of(dtype: np.dtype) -> int:
 
 
 class Native:
-    """Compiled code: keeps its memory as long as it lives. `cache` is a folder where it is kept for other processes."""
+    """Compiled code and its memory. `cache` is a folder where the code is kept for other processes."""
 
     def __init__(self, text: str, passes: int, cache: pathlib.Path | None = None) -> None:
         import llvmlite.binding as llvm

@@ -1,4 +1,4 @@
-"""Cache: compiled code in a folder, for the next process. A damaged entry is none."""
+"""Cache: compiled code in a folder, for the next process. Damaged entries are ignored."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pathlib
 import tempfile
 
 FOLDER = "ICVI_CACHE"
-"""An environment variable: the folder that compiled code is kept in; unset or empty: none."""
+"""An environment variable: the folder for compiled code; unset or empty: none."""
 
 MOST = 256
-"""Entries in a folder; the oldest make room."""
+"""Most entries in a folder; the oldest are removed."""
 
 
 def folder() -> pathlib.Path | None:
@@ -32,7 +32,7 @@ def stored(entry: pathlib.Path) -> bytes | None:
 
 
 def store(entry: pathlib.Path, code: bytes) -> None:
-    """Keep code, whole or not at all; where the folder cannot be written, nothing is kept."""
+    """Store code, atomically; if the folder cannot be written, nothing is stored."""
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=entry.parent, delete=False) as file:

@@ -1,7 +1,7 @@
 """Operations on lanes as instructions of LLVM.
 
-No instruction carries a licence to round differently, and a product is joined with a sum only where the list of
-operations says "fma": so the bits do not depend on how many lanes a vector has.
+No instruction may be rounded in another way, and a product is joined with a sum only where the list of operations says
+"fma": so the bits do not depend on the number of lanes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from icvi_jax.drive.llvm.code import BOOL, Code, element
 FLOAT_COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 SHIFTS = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}
-INTRINSIC = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round_even": "roundeven",
-             "round": "round", "fma": "fma"}  # fmt: skip
+INTRINSIC = {
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "roundeven",
+    "round": "round",
+    "fma": "fma",
+}
 MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split())
 """Functions of `icvi_jax.drive.llvm.maths`."""
 

@@ -40,9 +40,17 @@ INLINE = 200
 """Up to so many calls of exp, log and the like are written out where they are."""
 
 
-def compile_step(step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype,
-                 elapsed: bool = False, lanes: int | None = None, loops: bool | None = None,
-                 cache: pathlib.Path | None = None) -> Program:  # fmt: skip
+def compile_step(
+    step: Callable[..., tuple[Tree, Tree]],
+    model: Tree,
+    state: Tree,
+    features: int,
+    dtype: np.dtype,
+    elapsed: bool = False,
+    lanes: int | None = None,
+    loops: bool | None = None,
+    cache: pathlib.Path | None = None,
+) -> Program:
     """Native code for `step(model, state, z[, elapsed]) → (state, outputs)`.
 
     Parameters
@@ -140,9 +148,19 @@ class Program:
         """The outputs' leaves as the pytree that the step returns."""
         return jax.tree.unflatten(self.layout.unrolled.output_tree, list(outputs))
 
-    def run(self, packed: np.ndarray, numbers: np.ndarray, X: np.ndarray, *, origin: np.ndarray | None = None,
-            elapsed: np.ndarray | None = None, every: int = 1, phase: int = 0, out: list[np.ndarray] | None = None,
-            threads: int | None = None) -> list[np.ndarray]:  # fmt: skip
+    def run(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        X: np.ndarray,
+        *,
+        origin: np.ndarray | None = None,
+        elapsed: np.ndarray | None = None,
+        every: int = 1,
+        phase: int = 0,
+        out: list[np.ndarray] | None = None,
+        threads: int | None = None,
+    ) -> list[np.ndarray]:
         """Run over X (N, T, p), float32 or float64 with any strides; the words are changed in place.
 
         Parameters
@@ -158,8 +176,15 @@ class Program:
         together(self._calls(context, threads))
         return out
 
-    def ticker(self, packed: np.ndarray, numbers: np.ndarray, streams: int, dtype: np.dtype | None = None,
-               origin: np.ndarray | None = None, out: list[np.ndarray] | None = None) -> Ticker:  # fmt: skip
+    def ticker(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        streams: int,
+        dtype: np.dtype | None = None,
+        origin: np.ndarray | None = None,
+        out: list[np.ndarray] | None = None,
+    ) -> Ticker:
         """One step a call on these words, with as little between Python and the code as possible.
 
         `origin` and `out` as in `run`; `out` has one reading.
@@ -180,9 +205,17 @@ class Program:
             calls.append(Call(self._run, mine, scratch))
         return calls
 
-    def _context(self, packed: np.ndarray, numbers: np.ndarray, X: np.ndarray, origin: np.ndarray | None,
-                 elapsed: np.ndarray | None, every: int, phase: int, out: list[np.ndarray] | None,
-                 ) -> tuple[np.ndarray, list[np.ndarray]]:  # fmt: skip
+    def _context(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        X: np.ndarray,
+        origin: np.ndarray | None,
+        elapsed: np.ndarray | None,
+        every: int,
+        phase: int,
+        out: list[np.ndarray] | None,
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
         """What the native function is given: addresses and sizes, and the arrays that readings go to."""
         layout = self.layout
         N, T, p = X.shape

@@ -36,8 +36,10 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             if lane.name == "constant":
                 names[i] = code.splat(lane.value, lane.dtype)
                 continue
-            known = tuple(flat.lanes[a].name == "constant" and flat.lanes[a].attribute == flat.lanes[a].attribute
-                          for a in lane.args)  # fmt: skip
+            known = tuple(
+                flat.lanes[a].name == "constant" and flat.lanes[a].attribute == flat.lanes[a].attribute
+                for a in lane.args
+            )
             ins, types = [names[a] for a in lane.args], [flat.lanes[a].dtype for a in lane.args]
             names[i] = operation(code, lane.name, lane.dtype, ins, types, lane.attribute, known)
 

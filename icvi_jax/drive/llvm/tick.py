@@ -21,8 +21,14 @@ class Ticker:
     tick : the call itself, without a Python function around it where one thread does it.
     """
 
-    def __init__(self, x: np.ndarray, elapsed: np.ndarray, out: list[np.ndarray], calls: Sequence[Call],
-                 held: tuple[np.ndarray | None, ...]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        x: np.ndarray,
+        elapsed: np.ndarray,
+        out: list[np.ndarray],
+        calls: Sequence[Call],
+        held: tuple[np.ndarray | None, ...],
+    ) -> None:
         self.x, self.elapsed, self.out = x, elapsed, out
         self._held = held, calls  # memory that the addresses point to
         first = calls[0]

@@ -163,8 +163,9 @@ def write_run(layout: Layout) -> str:
     return code.function("define void @run(ptr noalias %context)")
 
 
-def _origins(code: Code, p: int, field: dict[str, str], address: dict[str, str], double: str, stream: str,
-             to: str) -> None:  # fmt: skip
+def _origins(
+    code: Code, p: int, field: dict[str, str], address: dict[str, str], double: str, stream: str, to: str
+) -> None:
     """The origins of a group's streams, by feature and lane, in the type of the samples; 0 where there are none."""
     W = code.width
     most = code.add(field["streams"], -1)
@@ -198,8 +199,15 @@ def _write(code: Code, i: int, leaf: Leaf, region: str, stream: str, valid: str,
     row_bytes = code.load("i64", code.offset("%context", len(FIELDS) + 2 * i + 1, "i64"), 8)
     to = code.let(f"inttoptr i64 {where} to ptr")
     to = code.offset(to, code.add(code.mul(stream, row_bytes), code.mul(begun, leaf.n * leaf.dtype.itemsize)))
-    code.call(f"unpack_{_plain(leaf)}", "void", ("ptr", region), ("ptr", to), ("i64", code.mul(readings, leaf.n)),
-              ("i64", valid), ("i64", row_bytes))  # fmt: skip
+    code.call(
+        f"unpack_{_plain(leaf)}",
+        "void",
+        ("ptr", region),
+        ("ptr", to),
+        ("i64", code.mul(readings, leaf.n)),
+        ("i64", valid),
+        ("i64", row_bytes),
+    )
 
 
 def _plain(leaf: Leaf) -> str:

@@ -96,8 +96,7 @@ class Writer:
             for operation in here:
                 names[operation.base] = self.operation(operation, loop.shape, index, names)
 
-    def operation(self, operation: Operation, shape: tuple[int, ...], index: list[str], names: dict[int, str]
-                  ) -> str:  # fmt: skip
+    def operation(self, operation: Operation, shape: tuple[int, ...], index: list[str], names: dict[int, str]) -> str:
         """One operation in a loop; returns its value."""
         if operation.name.startswith("gather:"):
             place = self.code.offset("%memory", int(self.plan.slot[operation.base]) * self.layout.slot)
@@ -127,8 +126,9 @@ class Writer:
             self.store(operation.dtype, value, self.address(access(self.plan.slot[span].reshape(shape)), index))
         return value
 
-    def apply(self, name: str, operation: Operation, ins: list[str], kinds: list[np.dtype],
-              known: tuple[bool, ...] = ()) -> str:  # fmt: skip
+    def apply(
+        self, name: str, operation: Operation, ins: list[str], kinds: list[np.dtype], known: tuple[bool, ...] = ()
+    ) -> str:
         """The instructions of an operation."""
         if name in ("fms", "fnma"):
             turn = 2 if name == "fms" else 0
