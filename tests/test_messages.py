@@ -46,7 +46,7 @@ U = np.eye(2)[np.arange(20) % 2]
         (lambda: icvi.run_fleet(PIPE, X[None], state=PIPE.init(2)), ["for one stream", "of 1"]),
         (
             lambda: icvi.run(PIPE, X, state=OTHER.init(2)),
-            ["not a state of this pipeline", ".clusterer.centers", "(3, 2)"],
+            ["not a state of this pipe", ".clusterer.centers", "(3, 2)"],
         ),
         (lambda: icvi.run(PIPE, X, state=MORE.init(2)), ["not a state of this pipeline", "no .monitors"]),
         (lambda: icvi.run_fleet(PIPE, X[None][:0]), ["fleet is empty"]),

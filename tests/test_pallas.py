@@ -124,13 +124,8 @@ def test_scan_takes_elapsed_times_vmap_and_shard_map():
     mesh = Mesh(np.array(jax.devices()[:1]), ("streams",))
     specs = jax.tree.map(lambda a: P(*[None] * (a.ndim - 1), "streams"), expected)
     sharded = jax.device_put(X, NamedSharding(mesh, P(None, None, "streams")))
-    fleet = jax.shard_map(
-        lambda state, X: icvi.scan(SMALL, state, X, timed),
-        mesh=mesh,
-        out_specs=specs,
-        in_specs=(specs[0], P(None, None, "streams")),
-        check_vma=False,
-    )
+    how = {"mesh": mesh, "out_specs": specs, "in_specs": (specs[0], P(None, None, "streams")), "check_vma": False}
+    fleet = jax.shard_map(lambda state, X: icvi.scan(SMALL, state, X, timed), **how)
     close(quick(fleet)(SMALL.init(2, (4,)), sharded), expected)
 
 

@@ -1,4 +1,4 @@
-"""A quantiser that merges and splits its slots, with links from slots to clusters: k is found and follows."""
+"""A quantiser that merges and splits its slots, with links from slots to clusters: it finds k."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Sh
 
 
 class MergeSplitState(NamedTuple):
-    """All that the quantiser remembers.
+    """The state of the quantiser.
 
     Attributes
     ----------
     centers : (K, p, *streams).
     mass : (K, *streams), the faded number of members.
     radius : (K, *streams), the mean squared distance of recent members.
-    active : (K, *streams), slots in use; they fill in order and are never given back.
+    active : (K, *streams), slots in use; they fill in order and are never freed.
     names : (K, *streams), integer: the persistent name of each slot's cluster; −1 in slots never used.
     linked : (K, *streams), integer: bit e of word c says that slots c and e are linked.
     spread : (*streams), a running mean of squared distances from the nearest centre.
@@ -50,20 +50,20 @@ class MergeSplit(Clusterer):
 
     Small prototypes cover the stream, several of them to a cluster.
 
-    A sample far from all prototypes gets one of its own, and so does one at the edge of a prototype that has become too
-    fat. When all slots are taken, the pair that is cheapest to merge (Ward) makes room. Prototypes whose radii nearly
-    touch are linked, and what hangs together is a cluster. A cluster keeps its name as long as its heaviest prototype
-    does. `Reading.label` is the prototype, `Reading.cluster` the name of the cluster, `Reading.k` how many clusters
-    there are. Indices see prototypes, or clusters with ``Panel(of="clusters")``.
+    A sample far from all prototypes becomes a new one, and so does one at the edge of a prototype that is too wide.
+    When all slots are used, the pair that is cheapest to merge (Ward) is merged. Prototypes whose radii nearly touch
+    are linked, and connected prototypes are a cluster. A cluster keeps its name as long as its heaviest prototype does.
+    `Reading.label` is the prototype, `Reading.cluster` the name of the cluster, `Reading.k` how many clusters there
+    are. Indices see prototypes, or clusters with ``Panel(of="clusters")``.
 
-    No prototype ever ends: one that nobody feeds is the cheapest to merge when a slot is needed.
+    No prototype is ever removed: one without new members is the cheapest to merge when a slot is needed.
 
     Parameters
     ----------
     slots : number of prototypes, 2 to 31.
     memory : samples of a prototype that its centre and radius remember.
-    mass_memory : samples of the stream over which masses and the scale of distances are judged.
-    far : how many times the usual distance from the nearest prototype makes a sample a cluster of its own.
+    mass_memory : samples of the stream from which masses and the scale of distances are learned.
+    far : a sample this many times the usual distance from the nearest prototype becomes a new cluster.
     gain : how many times the cost of the cheapest merge a split must gain.
     traffic : what two linked prototypes need between them: samples that have one of them as the nearest and the other
         as the second nearest, as a share of the (geometric) mean of their masses; half of it keeps a link. 0, the
@@ -91,7 +91,7 @@ class MergeSplit(Clusterer):
     finds_k: ClassVar = True
     cost: ClassVar = "k² p: about five times k-means with as many slots"
     forgets: ClassVar = (
-        "each prototype all but the last `memory` members, masses over `mass_memory` samples; no prototype ends."
+        "each prototype remembers `memory` members, masses `mass_memory` samples; no prototype is removed."
     )
     avoid: ClassVar = (
         "Where clusters overlap and drift together: they become one, and so do clusters that touch, unless traffic= is "

@@ -1,7 +1,7 @@
-"""Accelerated: a fleet of the host's streams on GPUs or TPUs, each launch one kernel with the time loop inside.
+"""Accelerated: a fleet of streams of the host on GPUs or TPUs; each launch is one kernel with the time loop inside.
 
-The states stay on the devices, an equal part of the streams on each. Samples go there about their origins, in pieces of
-time; while one piece is computed the next is on its way.
+The states stay on the devices, the same number of streams on each. Samples are sent relative to their origins, in
+pieces of time; while one piece is computed, the next one is sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _kernels: dict[object, Kernel | None] = {}
 def kernel_for(
     how: str, step: Step, model: object, state: object, features: int, timed: bool
 ) -> tuple[Kernel, str] | None:
-    """The kernel of a step and the platform to launch it on, or None where XLA's scan is better or all there is.
+    """The kernel of a step and the platform to launch it on, or None where only XLA's scan works or is better.
 
     `state` has no axes of streams: shapes and types of one.
     """
@@ -41,7 +41,7 @@ def kernel_for(
     words = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state))
     key = (step, structure, kinds, jax.tree.structure(state), words, features, timed)
     if key not in _kernels:
-        from icvi_jax.drive.pallas import Kernel  # Pallas takes a second to import, and few need it
+        from icvi_jax.drive.pallas import Kernel  # importing Pallas takes a second, and few users need it
 
         try:
             _kernels[key] = Kernel(step, model, state, features, timed)
@@ -72,7 +72,7 @@ class Accelerated:
         self._longest = partial(kernel.longest, platform)
 
     def place(self, state: object, room: int) -> Words:
-        """The words of a state (…, N) on the devices, filled up to `room` streams."""
+        """The words of a state (…, N) on the devices, padded to `room` streams."""
         more = room + -room % self._mesh.size - jax.tree.leaves(state)[0].shape[-1]
         wide = jax.tree.map(lambda a: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, more)]), state)
         words = self._kernel.words(wide, np)
@@ -80,14 +80,21 @@ class Accelerated:
         return placed
 
     def fetch(self, words: Words, streams: int) -> object:
-        """The states of the first streams as NumPy arrays (…, N) of their own."""
+        """The states of the first streams as new NumPy arrays (…, N)."""
         return self._kernel.state(jax.tree.map(lambda a: a[:, :streams], jax.device_get(words)))
 
     def run(
-        self, model: object, words: Words, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
-        phase: int = 0, every: int = 1, done: Done | None = None,
-    ) -> tuple[Words, object]:  # fmt: skip
-        """Take in X (N, T, p): one launch a piece of time."""
+        self,
+        model: object,
+        words: Words,
+        X: np.ndarray,
+        origin: np.ndarray,
+        elapsed: np.ndarray | None = None,
+        phase: int = 0,
+        every: int = 1,
+        done: Done | None = None,
+    ) -> tuple[Words, object]:
+        """Process X (N, T, p): one launch per piece of time."""
         room, kernel = words.floats.shape[-1], self._kernel
         shapes = [jax.ShapeDtypeStruct((*part.shape, room), part.dtype) for part in kernel.unrolled.outputs]
         most = min(self._longest(room // self._mesh.size), max(1, BUDGET * self._mesh.size // (kernel.row * room)))
@@ -106,10 +113,18 @@ class Accelerated:
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 9), donate_argnums=4)
 def _launch(
-    kernel: Kernel, platform: str, mesh: Mesh, model: object, words: Words, Z: Array, elapsed: Array | None,
-    phase: Array, steps: Array, every: int,
-) -> tuple[Words, object]:  # fmt: skip
-    """Take in `steps` samples of Z (N, T, p), each device those of its own streams."""
+    kernel: Kernel,
+    platform: str,
+    mesh: Mesh,
+    model: object,
+    words: Words,
+    Z: Array,
+    elapsed: Array | None,
+    phase: Array,
+    steps: Array,
+    every: int,
+) -> tuple[Words, object]:
+    """Process `steps` samples of Z (N, T, p), each device those of its own streams."""
 
     def part(
         model: object, words: Words, Z: Array, elapsed: Array | None, phase: Array, steps: Array

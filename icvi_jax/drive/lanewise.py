@@ -14,16 +14,45 @@ from icvi_jax.drive.graph import Unsupported
 BOOL = np.dtype(bool)
 
 PLAIN: dict[str, Callable[..., Array]] = {
-    "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "rem": lax.rem, "neg": lax.neg, "abs": lax.abs,
-    "sign": lax.sign, "floor": lax.floor, "ceil": lax.ceil, "sqrt": lax.sqrt, "rsqrt": lax.rsqrt, "exp": lax.exp,
-    "exp2": lax.exp2, "log": lax.log, "log1p": lax.log1p, "expm1": lax.expm1, "tanh": lax.tanh,
-    "logistic": lax.logistic, "pow": lax.pow, "and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor,
-    "not": lax.bitwise_not, "shift_left": lax.shift_left, "shift_right_logical": lax.shift_right_logical,
-    "shift_right_arithmetic": lax.shift_right_arithmetic, "population_count": lax.population_count, "clz": lax.clz,
-    "lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge, "eq": lax.eq, "ne": lax.ne,
-    "round_even": lambda a: lax.round(a, lax.RoundingMethod.TO_NEAREST_EVEN), "round": lax.round,
+    "add": lax.add,
+    "sub": lax.sub,
+    "mul": lax.mul,
+    "div": lax.div,
+    "rem": lax.rem,
+    "neg": lax.neg,
+    "abs": lax.abs,
+    "sign": lax.sign,
+    "floor": lax.floor,
+    "ceil": lax.ceil,
+    "sqrt": lax.sqrt,
+    "rsqrt": lax.rsqrt,
+    "exp": lax.exp,
+    "exp2": lax.exp2,
+    "log": lax.log,
+    "log1p": lax.log1p,
+    "expm1": lax.expm1,
+    "tanh": lax.tanh,
+    "logistic": lax.logistic,
+    "pow": lax.pow,
+    "and": lax.bitwise_and,
+    "or": lax.bitwise_or,
+    "xor": lax.bitwise_xor,
+    "not": lax.bitwise_not,
+    "shift_left": lax.shift_left,
+    "shift_right_logical": lax.shift_right_logical,
+    "shift_right_arithmetic": lax.shift_right_arithmetic,
+    "population_count": lax.population_count,
+    "clz": lax.clz,
+    "lt": lax.lt,
+    "le": lax.le,
+    "gt": lax.gt,
+    "ge": lax.ge,
+    "eq": lax.eq,
+    "ne": lax.ne,
+    "round_even": lambda a: lax.round(a, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "round": lax.round,
     "isfinite": lambda a: lax.abs(a) < lax.full_like(a, np.inf),
-}  # fmt: skip
+}
 
 MISSING: dict[str, frozenset[str]] = {
     "interpret": frozenset(),
@@ -138,9 +167,14 @@ def _pow(x: Array, y: Array) -> Array:
 
 FORMS: dict[str, dict[str, Callable[..., Array]]] = {
     "mosaic": {
-        "sqrt": _sqrt, "log1p": _log1p, "expm1": _expm1, "floor": _floor, "ceil": lambda a: -_floor(-a), "pow": _pow,
+        "sqrt": _sqrt,
+        "log1p": _log1p,
+        "expm1": _expm1,
+        "floor": _floor,
+        "ceil": lambda a: -_floor(-a),
+        "pow": _pow,
     },
     "triton": {"pow": _pow},  # its own has a dozen branches
     "tpu": {"expm1": _expm1},
-}  # fmt: skip
+}
 """Forms of operations that Pallas lacks on a platform."""

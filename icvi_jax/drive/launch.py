@@ -36,9 +36,13 @@ def _aliases(given: Sequence[Array], made: Made) -> dict[int, int]:
 
 
 def triton(
-    kernel: Body, given: Sequence[Array], fixed: Sequence[bool], made: Made, block: tuple[int, ...],
+    kernel: Body,
+    given: Sequence[Array],
+    fixed: Sequence[bool],
+    made: Made,
+    block: tuple[int, ...],
     interpret: bool = False,
-) -> Sequence[Array]:  # fmt: skip
+) -> Sequence[Array]:
     """One program of four warps a block; arrays are addresses in the card's memory, of any length."""
     from jax.experimental.pallas import triton as backend
 
@@ -46,9 +50,14 @@ def triton(
         kernel(lambda more: (pl.ds(pl.program_id(0) * block[0] + more, block[0]),), *refs)
 
     out: Sequence[Array] = pl.pallas_call(
-        body, _types(made, given), grid=(made[-1][0][-1] // block[0],), input_output_aliases=_aliases(given, made),
-        compiler_params=backend.CompilerParams(num_warps=4, num_stages=1), interpret=interpret, name="icvi_scan",
-    )(*given)  # fmt: skip
+        body,
+        _types(made, given),
+        grid=(made[-1][0][-1] // block[0],),
+        input_output_aliases=_aliases(given, made),
+        compiler_params=backend.CompilerParams(num_warps=4, num_stages=1),
+        interpret=interpret,
+        name="icvi_scan",
+    )(*given)
     return out
 
 
@@ -69,9 +78,13 @@ def mosaic(
         kernel(lambda more: (pl.ds(lax.axis_index("block") * block[0] + more, block[0]),), *refs)
 
     out: Sequence[Array] = backend.kernel(
-        body, out_type=_types(made, given), grid=(made[-1][0][-1] // block[0],), grid_names=("block",),
-        compiler_params=backend.CompilerParams(unsafe_no_auto_barriers=True), kernel_name="icvi_scan",
-    )(*given)  # fmt: skip
+        body,
+        out_type=_types(made, given),
+        grid=(made[-1][0][-1] // block[0],),
+        grid_names=("block",),
+        compiler_params=backend.CompilerParams(unsafe_no_auto_barriers=True),
+        kernel_name="icvi_scan",
+    )(*given)
     return out
 
 
@@ -87,12 +100,15 @@ def tpu(
 
     numbers = pl.BlockSpec(memory_space=backend.SMEM)
     out: Sequence[Array] = pl.pallas_call(
-        lambda *refs: kernel(lambda more: (slice(None), slice(None)), *refs), _types(made, given),
+        lambda *refs: kernel(lambda more: (slice(None), slice(None)), *refs),
+        _types(made, given),
         grid=(math.prod(made[-1][0][-2:]) // math.prod(block),),
         in_specs=[numbers if one else spec(a.shape) for a, one in zip(given, fixed)],
-        out_specs=[spec(shape) for shape, _ in made], input_output_aliases=_aliases(given, made),
-        compiler_params=backend.CompilerParams(dimension_semantics=("parallel",)), name="icvi_scan",
-    )(*given)  # fmt: skip
+        out_specs=[spec(shape) for shape, _ in made],
+        input_output_aliases=_aliases(given, made),
+        compiler_params=backend.CompilerParams(dimension_semantics=("parallel",)),
+        name="icvi_scan",
+    )(*given)
     return out
 
 

@@ -1,10 +1,9 @@
-"""Pallas: the whole scan of a fleet as one kernel of a GPU or TPU.
+"""Pallas: the scan of a fleet as one kernel of a GPU or TPU.
 
 A stream is a thread (a lane on a TPU). The time loop is inside: the state stays in registers, each sample is read once
-and each reading written once. The body is the flat list of operations on lanes that native code is made of
-(`icvi_jax.drive.flat`), so it has only elementwise operations on vectors of one length, which Pallas lowers for Triton
-(cards before Hopper), for Mosaic GPU (Hopper and newer) and for TPUs. What is the same for all streams is computed
-before the kernel, by XLA.
+and each reading written once. The body is the flat list of operations on lanes (`icvi_jax.drive.flat`): elementwise
+operations on vectors of one length, which Pallas lowers for Triton (cards before Hopper), for Mosaic GPU (Hopper and
+newer) and for TPUs. XLA computes before the kernel what is the same for all streams.
 """
 
 from __future__ import annotations
@@ -32,24 +31,22 @@ from icvi_jax.drive.unroll import unroll
 
 BOOL = np.dtype(bool)
 LARGEST = {"triton": 800_000, "interpret": 800_000, "mosaic": 300_000, "tpu": 300_000}
-"""Words times operations of a step; larger ones are left to XLA. Up to 300,000 all of it stays in registers. Up to
-800,000 some of it does not, one instruction in eighteen at most, and Triton takes a minute or two. Both are measured in
-Triton's code only (`benchmarks/gpu.py`)."""
+"""Words times operations of a step; XLA runs larger ones. Up to 300,000 all stays in registers; up to 800,000 one
+instruction in eighteen at most does not, and Triton takes a minute or two (measured for Triton only)."""
 
 MEMORY = 4 * 2**20
-"""Bytes of samples and readings of one block of streams that a TPU has room for."""
+"""Bytes of samples and readings of one block of streams that fit into a TPU."""
 
 
 class Kernel:
-    """A step as a kernel: `scan` takes a fleet through any number of samples.
+    """A step as a kernel: `scan` computes any number of samples of a fleet.
 
     Parameters
     ----------
     step : (model, state, z (p, streams), elapsed (streams,) or none) → (state, outputs).
     model : a pytree of numbers, the same for all streams; only types matter.
     state : of one stream; only shapes and types matter.
-    features : p.
-    timed : whether the step takes elapsed times.
+    features, timed : p, and whether the step takes elapsed times.
 
     Raises
     ------
@@ -105,8 +102,17 @@ class Kernel:
         """Words as a state."""
         return jax.tree.unflatten(self.unrolled.state_tree, as_leaves(self.unrolled.state, words))
 
-    def scan(self, platform: str, model: Tree, words: Words, X: Array, elapsed: Array | None, steps: Array | int,
-             phase: Array | int = 0, every: int = 1) -> tuple[Words, Tree]:  # fmt: skip
+    def scan(
+        self,
+        platform: str,
+        model: Tree,
+        words: Words,
+        X: Array,
+        elapsed: Array | None,
+        steps: Array | int,
+        phase: Array | int = 0,
+        every: int = 1,
+    ) -> tuple[Words, Tree]:
         """Take `steps` samples of X (T, p, N) in, with elapsed (T, N), in one launch.
 
         The outputs are (rows, …, N), a row for each group of `every` samples that X touches; the first sample is number
@@ -199,9 +205,15 @@ class Kernel:
         for ref, real in zip(new, (True, False)):
             store(ref, place, [a for a, kind in zip(last, kinds) if (kind.kind == "f") == real], platform)
 
-    def _advance(self, block: tuple[int, ...], state: Sequence[Array], sample: Sequence[Array],
-                 numbers: dict[int, Array], platform: str,
-                 done: Callable[[int, Array], None]) -> list[Array]:  # fmt: skip
+    def _advance(
+        self,
+        block: tuple[int, ...],
+        state: Sequence[Array],
+        sample: Sequence[Array],
+        numbers: dict[int, Array],
+        platform: str,
+        done: Callable[[int, Array], None],
+    ) -> list[Array]:
         """One sample: the list of operations, done on vectors. `done` gets each value as soon as it is known."""
         lanes, values = self.flat.lanes, dict[int, Array]()
         elements = [int(i) for part in (*self.unrolled.state, *self.unrolled.sample) for i in part.items]

@@ -1,7 +1,7 @@
-"""The one decision: which engine runs a step.
+"""The decision which backend runs a step.
 
 Where JAX sees a GPU or TPU a fleet goes there, as one kernel made by Pallas. On the host, and for few streams of the
-host's, it is native code made by LLVM. What neither can take is XLA's. `ICVI_BACKEND` forces an engine.
+host's, it is native code made by LLVM. XLA runs the rest. `ICVI_BACKEND` forces one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from icvi_jax.types import State
 ENGINES = ("llvm", "xla", "pallas-interpret")
 
 FEWEST = 1024
-"""Fewer streams than this, in the host's memory, stay there: a GPU takes as long for one as for thousands. The variable
-`ICVI_GPU_STREAMS` gives another number."""
+"""Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
+variable `ICVI_GPU_STREAMS` sets another number."""
 
 
 class Program(Protocol):
@@ -41,10 +41,17 @@ class Program(Protocol):
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
 
     def run(
-        self, model: State, words: State, X: np.ndarray, origin: np.ndarray, elapsed: np.ndarray | None = None,
-        phase: int = 0, every: int = 1, done: Done | None = None,
-    ) -> tuple[State, State]:  # fmt: skip
-        """Take in X (N, T, p) about the origin (N, p), with elapsed (T,) or (N, T).
+        self,
+        model: State,
+        words: State,
+        X: np.ndarray,
+        origin: np.ndarray,
+        elapsed: np.ndarray | None = None,
+        phase: int = 0,
+        every: int = 1,
+        done: Done | None = None,
+    ) -> tuple[State, State]:
+        """Process X (N, T, p) relative to the origin (N, p), with elapsed (T,) or (N, T).
 
         Returns the states (those given are consumed), and the outputs (N, rows, …) of each `every`-th sample, where
         `phase` samples have passed since the last.
@@ -63,9 +70,15 @@ def forced() -> str | None:
 
 
 def program_for(
-    step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool = False,
-    streams: int = 0, mesh: Mesh | None = None,
-) -> Program:  # fmt: skip
+    step: xla.Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool = False,
+    streams: int = 0,
+    mesh: Mesh | None = None,
+) -> Program:
     """The program of a step, made once for all models that differ in their numbers only.
 
     Parameters
@@ -76,7 +89,7 @@ def program_for(
     dtype : of the samples about the origin.
     features : p.
     timed : samples come with the time since the one before.
-    streams : how many there are: a lone one has native code of its own.
+    streams : how many there are: there is special native code for one.
     mesh : run on these devices: as a kernel where they are GPUs or TPUs, else by XLA.
     """
     engine = forced()
@@ -99,7 +112,7 @@ def program_for(
 
 
 def devices_for(streams: int) -> Mesh | None:
-    """The GPUs or TPUs that so many streams of the host's are worth sending to, or None."""
+    """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
     if forced() is not None or kernels() is None or streams < _fewest():
         return None
     return _mesh(jax.local_devices())
@@ -128,9 +141,15 @@ def _accelerated(
 
 
 def _native(
-    engine: str | None, step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool,
+    engine: str | None,
+    step: xla.Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool,
     alone: bool,
-) -> Program | None:  # fmt: skip
+) -> Program | None:
     """Native code of the step, or None where there can be none; an error where it was asked for."""
     try:
         return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
@@ -141,7 +160,7 @@ def _native(
     except Unsupported as problem:
         if engine == "llvm":
             raise ValueError(f"ICVI_BACKEND=llvm: {problem}") from None
-        warnings.warn(f"{problem}; XLA runs this step, more slowly", RuntimeWarning, stacklevel=5)
+        warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=5)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Scan: a pipeline's scan as part of somebody's own program, as one kernel where the platform has one."""
+"""Scan: the scan of a pipeline inside your own JAX code, as one kernel where the platform has one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ class How(NamedTuple):
 
 
 def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-    """What `jax.lax.scan(pipe.step, state, X)` gives; on a GPU or TPU as one kernel with the time loop inside.
+    """The same as `jax.lax.scan(pipe.step, state, X)`; on a GPU or TPU one kernel with the time loop inside.
 
-    It may be traced: `jax.jit`, `jax.vmap` (its axis becomes one of streams), `jax.shard_map` and reverse-mode
-    gradients work around it. A gradient is that of `lax.scan`, which is run for it once more. Forward mode
-    (`jax.jvp`, `jax.jacfwd`) does not go through a kernel: use `lax.scan(pipe.step, …)` itself for it. On CPUs, in
-    float64, and where a step is too large for the registers of a device, this is `lax.scan`. Over several devices use
-    `jax.shard_map` around it: a kernel is not divided by JAX itself (with `check_vma=False` in interpret mode).
+    It may be traced: `jax.jit`, `jax.vmap` (its axis becomes one of streams), `jax.shard_map` (for several devices;
+    with `check_vma=False` in interpret mode) and reverse-mode gradients work, the latter by running `lax.scan` again.
+    Forward mode (`jax.jvp`, `jax.jacfwd`) does not work with a kernel: use `lax.scan(pipe.step, …)`. On CPUs, in
+    float64, and for a step that is too large for the registers of a device, this is `lax.scan`.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
 
     Returns
     -------
-    The state, and readings whose arrays lead with (T,) and end with the streams.
+    The state, and readings whose arrays have (T,) as the first axis and the streams as the last.
 
     Examples
     --------
@@ -83,9 +82,16 @@ def scan_step(step: Step, model: State, state: State, X: Array, elapsed: Array |
 
 
 def scan_fleet(
-    step: Step, model: State, state: State, Z: Array, elapsed: Array | None, every: int, phase: int,
-    mesh: Mesh | None = None, axis: object = None,
-) -> tuple[State, State]:  # fmt: skip
+    step: Step,
+    model: State,
+    state: State,
+    Z: Array,
+    elapsed: Array | None,
+    every: int,
+    phase: int,
+    mesh: Mesh | None = None,
+    axis: object = None,
+) -> tuple[State, State]:
     """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
 
     Parameters
@@ -104,9 +110,15 @@ def _device(X: Array) -> jax.Device | None:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _fleet(
-    how: How, mesh: Mesh | None, axis: object, model: State, state: State, Z: Array, elapsed: Array | None,
+    how: How,
+    mesh: Mesh | None,
+    axis: object,
+    model: State,
+    state: State,
+    Z: Array,
+    elapsed: Array | None,
     phase: Array,
-) -> tuple[State, State]:  # fmt: skip
+) -> tuple[State, State]:
     def part(model: State, state: State, Z: Array, elapsed: Array | None, phase: Array) -> tuple[State, State]:
         state = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state)
         gaps = None if elapsed is None else elapsed.T
@@ -183,9 +195,14 @@ def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[State
 
     @call.def_vmap
     def batched(
-        size: int, which: tuple[State, ...], model: State, state: State, X: Array, elapsed: Array | None,
+        size: int,
+        which: tuple[State, ...],
+        model: State,
+        state: State,
+        X: Array,
+        elapsed: Array | None,
         phase: Array,
-    ) -> tuple[tuple[State, State], State]:  # fmt: skip
+    ) -> tuple[tuple[State, State], State]:
         numbers, *rest, counted = which
         if counted or any(jax.tree.leaves(numbers)):  # a model for each: the kernel has one for all
             axes = jax.tree.map(lambda b: 0 if b else None, which)
