@@ -32,14 +32,16 @@ def test_distress_and_what_comes_within_it():
     said = icvi.story(codes(50, a=(5, 1), b=(15, 3), c=(20, 1), d=(30, 3), e=(40, 2), f=(45, 1)))
     assert said == [
         "at sample 5 something new arrived; not learned after 10 samples",
-        "at sample 15 distress: the clusterer does not follow; over at sample 40, after 25 samples",
-        "at sample 20 something new arrived, while distress stood; not learned after 10 samples",
+        "at sample 15 distress: the clusters do not fit the new data; over at sample 40, after 25 samples",
+        "at sample 20 something new arrived, during distress; not learned after 10 samples",
         "at sample 45 something new arrived; not learned yet, 4 samples later",
     ]
 
 
 def test_creeping_distress_that_still_stands():
-    assert icvi.story(codes(9, a=(3, 3))) == ["at sample 3 distress: the clusterer does not follow; it still stands"]
+    assert icvi.story(codes(9, a=(3, 3))) == [
+        "at sample 3 distress: the clusters do not fit the new data; not over yet"
+    ]
 
 
 def test_missing_samples_do_not_count():
@@ -70,7 +72,7 @@ def test_from_a_run():
 def test_wrong_shapes():
     with pytest.raises(ValueError, match="one stream"):
         icvi.story(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="times needs one entry a code, 3, got 2"):
+    with pytest.raises(ValueError, match="expected one entry per code, 3, got 2"):
         icvi.story([0, 1, 0], times=[1, 2])
     with pytest.raises(ValueError, match="seen"):
         episodes([0, 1, 0], seen=[True])

@@ -1,8 +1,8 @@
 """Order: a list of operations in an order in which few values are alive at once, for code whose state fills registers.
 
-Compilers keep to the order they are given more than one would think: a list that computes all products before all sums
-needs a register for each product. Two orders are tried, and the one with fewer values alive at its worst place is
-taken; none of the values changes.
+Compilers mostly keep the given order: a list that computes all products before all sums needs a register for each
+product. Two orders are tried, and the one with fewer values alive at its worst place is taken; none of the values
+changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from icvi_jax.drive.flat import Flat
 
 
 class Needs:
-    """What each operation on lanes needs, and who needs it; numbers that all streams share are not counted."""
+    """What each operation on lanes needs, and which ones need it; numbers that all streams share are not counted."""
 
     def __init__(self, flat: Flat) -> None:
         lanes = flat.lanes

@@ -1,7 +1,7 @@
 """Rows: the words of a state between memory and registers, many rows in one access.
 
-Triton looks at all operations once more for each access to memory, and for each of them at all others: a word an access
-made it take minutes where it now takes seconds. A thread gets the words of its own stream: no thread waits for another.
+Triton analyses all operations again for each access to memory, and for each of them all others: with one word per
+access it took minutes, now it takes seconds. A thread gets the words of its own stream: no thread waits for another.
 """
 
 from __future__ import annotations

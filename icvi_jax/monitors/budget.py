@@ -1,7 +1,7 @@
-"""Budget: false alarms that a person can live with, for all streams together, turned into a rate a sample.
+"""Budget: the false alarms a user accepts, for all streams together, turned into a rate per sample.
 
-A threshold learned from a few hundred samples says nothing certain about what happens once in a million. Down to 1e-3 a
-sample the rate is kept on streams of all kinds that were tried; at 1e-4 it is a range; far below nobody can know.
+A threshold learned from a few hundred samples cannot be certain about what happens once in a million. Down to 1e-3 per
+sample the rate is kept on all kinds of streams that were tried; at 1e-4 it is a range; far below it is not known.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SECONDS = {"hour": 3600.0, "day": 86400.0}
 
 
 class Budget(NamedTuple):
-    """A budget shared out.
+    """A budget divided over streams.
 
     Attributes
     ----------
-    rate : false alarms a sample, of each stream and of all its monitors together.
+    rate : false alarms per sample, for each stream and all its monitors together.
     per : "sample", "hour" or "day".
     streams : how many share the budget.
     samples : of all streams together in that time; 1 with `per` "sample".
@@ -54,7 +54,7 @@ class Budget(NamedTuple):
 
     @property
     def promised(self) -> bool:
-        """Whether the rate is one that is kept, and not a range."""
+        """Whether the rate is kept, and not a range."""
         return self.rate >= PROMISED
 
     @property
@@ -78,7 +78,7 @@ class Budget(NamedTuple):
         )
 
     def over(self, monitors: Mapping[str, M]) -> dict[str, M]:
-        """The monitors with the rate shared among those that take one.
+        """The monitors with the rate divided over those that take one.
 
         Examples
         --------
@@ -98,12 +98,12 @@ class Budget(NamedTuple):
         }
 
     def among(self, streams: int) -> Budget:
-        """What the same rate amounts to over another number of streams."""
+        """The same rate over another number of streams."""
         share = 1.0 if self.per == "sample" else streams / self.streams
         return self._replace(streams=streams, samples=self.samples * share)
 
     def measured(self, alarms: int, samples: int) -> str:
-        """How many alarms there were, as the budget counts them; of `samples` of all streams together.
+        """How many alarms there were, in the unit of the budget; `samples` are those of all streams together.
 
         Examples
         --------
@@ -117,7 +117,7 @@ class Budget(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, streams: int = 1, interval: float | None = None) -> Budget:
-        """The budget somebody wrote: "10/10000" samples, "2/hour" or "20/day".
+        """The budget from a text: "10/10000" samples, "2/hour" or "20/day".
 
         Examples
         --------
@@ -137,7 +137,7 @@ class Budget(NamedTuple):
 
     @classmethod
     def of(cls, alarms: float, per: str = "sample", streams: int = 1, interval: float | None = None) -> Budget:
-        """Share out `alarms` false alarms.
+        """Divide `alarms` false alarms.
 
         Parameters
         ----------

@@ -13,28 +13,28 @@ from icvi_jax.spec import is_number, number, spec, static
 from icvi_jax.types import Alarm, Array, DType, Namespace
 
 SETTLED = 10
-"""Values after which a level is good enough to clip by; a level that is learned anew starts from as many."""
+"""Number of values after which a level is good enough for clipping; a level that is learned again starts with it."""
 
 MOVED = 0.2
-"""While distress stands, so small a rise on the log scale (22 %) is a spike: the clusterer is already off."""
+"""During distress, already such a small rise on the log scale (22 %) is a spike."""
 
 FINEST = 1e-5
-"""A spread up to this, on the log scale or relative to a signed level, is rounding: the index has been constant."""
+"""A spread up to this, on the log scale or relative to a signed level, is rounding error of a constant index."""
 
 
 class DistressState(NamedTuple):
-    """A dozen numbers a stream, each (*streams); y below is the index on a log scale, large is bad.
+    """A dozen numbers per stream, each (*streams); y below is the index on a log scale, large is bad.
 
     Attributes
     ----------
     learned : values the level was learned from.
     level, spread : running level m and spread s of y while it is quiet; frozen during an episode.
     watching, peak, age : a spike came and is not over; the largest y since; samples since.
-    standing, home, top : distress stands; the level before it; y where patience ran out.
+    standing, home, top : whether there is distress; the level before it; y when patience ended.
     lowest : lowest level since warm-up or the last distress.
-    troubled : samples since the trouble began, be it a spike or distress.
-    score : the last score, for samples that cannot be read.
-    threshold : what a learned threshold needs; None without one.
+    troubled : samples since the spike or distress began.
+    score : the last score, for samples that cannot be used.
+    threshold : state of a learned threshold; None without one.
     """
 
     learned: Array
@@ -61,31 +61,31 @@ class Distress(Monitor):
     - **spike** (1): :math:`y − m > θ = \max(f, \text{width}\, s)`. From here m and s are frozen.
     - **recovered** (2): y is back, :math:`y − m ≤ \text{back} · \min(\text{peak} − m, θ)`.
     - **distress** (3): not back after `patience` samples; or, without any jump, the level crept 2f above its lowest.
-      The level is learned anew where y is then, and :math:`θ = \max(0.2, \text{width}\, s)` while distress stands.
+      The level is learned again from the present y, and :math:`θ = \max(0.2, \text{width}\, s)` during distress.
     - distress ends with the next **recovered** (2): y came back to within `back` of the way up from the level before.
 
     While quiet, with gain :math:`g = \max(1/(n+1), 1/\text{memory})` after n values, and the gap :math:`e = y − m`:
 
     .. math:: m ← m + g\, \mathrm{clip}(e, ±3s), \quad s ← s + g\,(1.2533 \min(|e|, 3s) − s),
 
-    without the clip for the first ten. An index that has been constant has no spread and would clip everything for
-    ever, so the first value that differs, unless it is a spike, starts the level anew with n = 0.
+    without the clip for the first ten. A constant index has no spread and would clip everything for ever, so the first
+    value that differs, unless it is a spike, starts the level again with n = 0.
 
     A signed index has no logarithm and no factor: y is the index itself, f = `factor` · s, and 0.2 becomes 0. Samples
     that are missing and values that are NaN, infinite or, for a positive index, not positive change nothing.
     Multiplying a positive index by a constant changes no code.
 
-    The **score** is 0 when all is quiet. Otherwise it says how many thresholds f the index stands above where it was
-    when it was last well, :math:`m_0`, and grows as that lasts:
+    The **score** is 0 without a spike or distress. Otherwise it says how many thresholds f the index is above its last
+    good level :math:`m_0`, and grows with time:
 
     .. math:: \max(0, (y − m_0)/f) \; (1 + \text{samples}/\text{patience}).
 
-    It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be read repeat it.
+    It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be used repeat it.
 
     With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
     so that a quiet stream raises about so many spikes a sample (see `icvi_jax.monitors.tail`). The score counts that θ,
-    the alarm has a `p`, another spike needs a quiet block after the last one, and nothing is heard while there is one
-    cluster. `factor` then plays a part in creeping only, `width` none.
+    the alarm has a `p`, another spike needs a quiet block after the last one, and values are ignored while there is one
+    cluster. `factor` is then used for creeping only, `width` not at all.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class Distress(Monitor):
     width : … and by how many of its usual spreads.
     patience : how many samples learning may take.
     memory : how many samples the usual level is learned from.
-    warm : values to hear in silence before anything is raised; an index swings by decades at first.
+    warm : number of values at the start without an alarm; an index changes by orders of magnitude at first.
     back : share of the rise that may be left when it counts as recovered.
-    false_alarms : spikes a sample in a quiet stream, and the threshold is learned; None: `factor` and `width` set it.
+    false_alarms : spikes per sample in a quiet stream; the threshold is learned. None: `factor` and `width` set it.
     index : name of the index to watch; the monitor's own name by default.
 
     Examples
@@ -222,5 +222,5 @@ class Distress(Monitor):
         return new, alarm(code, score, standing)._replace(p=p)
 
     def _warm(self, n: Array, y: Array) -> Array:
-        """Whether enough values were heard."""
+        """Whether there were enough values."""
         return namespace(y).astype(n, y.dtype) >= cast(self.warm, y)

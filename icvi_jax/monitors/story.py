@@ -17,7 +17,7 @@ class Episode(NamedTuple):
     ----------
     kind : "arrival" (a spike) or "distress".
     start : sample that raised it.
-    end : sample at which it was over; None if it was not over at the end of the record, or if nobody said.
+    end : sample at which it was over; None if it was not over at the end of the record, or if this is not known.
     samples : how many samples were seen from `start` to `end`, or to the end of the record.
     outcome : of an arrival "learned", "distress" (patience ran out), "open" (the record ends before either) or
         "unknown" (no code says: while distress stands, and from monitors that only raise spikes); of distress "over" or
@@ -89,14 +89,14 @@ def story(
     seen: ArrayLike | None = None,
     open_ends: bool = True,
 ) -> list[str]:
-    """Say in plain sentences what the alarm codes of one stream mean; an empty list if nothing happened.
+    """The meaning of the alarm codes of one stream in sentences; an empty list if nothing happened.
 
     Parameters
     ----------
     codes : (T,), as in `Alarm.code`.
     times : (T,), when each sample was taken: datetimes, or anything that `str` makes readable. None: sample numbers.
     seen : (T,), False where a sample was missing: it does not count in "after … samples".
-    open_ends : False for a monitor that only raises spikes and never says what became of them.
+    open_ends : False for a monitor that only raises spikes and never says how they ended.
 
     Examples
     --------
@@ -106,10 +106,10 @@ def story(
     at 2007-10-18 06:40 something new arrived; learned after 2 samples
     >>> story([0, 1, 0, 3, 0, 2])
     ['at sample 1 something new arrived; not learned after 2 samples',
-     'at sample 3 distress: the clusterer does not follow; over at sample 5, after 2 samples']
+     'at sample 3 distress: the clusters do not fit the new data; over at sample 5, after 2 samples']
     """
     if times is not None and len(times) != len(np.asarray(codes)):
-        raise ValueError(f"story: times needs one entry a code, {len(np.asarray(codes))}, got {len(times)}")
+        raise ValueError(f"story(times=…): expected one entry per code, {len(np.asarray(codes))}, got {len(times)}")
 
     def at(t: int) -> str:
         return f"sample {t}" if times is None else clock(times[t])
@@ -118,11 +118,11 @@ def story(
     for episode in episodes(codes, seen):
         lasted = f"{episode.samples} sample" + ("" if episode.samples == 1 else "s")
         if episode.kind == "distress":
-            text = f"at {at(episode.start)} distress: the clusterer does not follow; "
-            text += f"over at {at(episode.end)}, after {lasted}" if episode.end is not None else "it still stands"
+            text = f"at {at(episode.start)} distress: the clusters do not fit the new data; "
+            text += f"over at {at(episode.end)}, after {lasted}" if episode.end is not None else "not over yet"
         else:
             text = f"at {at(episode.start)} something new arrived"
-            text += ", while distress stood" if episode.within else ""
+            text += ", during distress" if episode.within else ""
             if episode.outcome == "learned":
                 text += f"; learned after {lasted}"
             elif episode.outcome == "distress":
@@ -134,7 +134,7 @@ def story(
 
 
 def clock(time: object) -> str:
-    """A time as people write it: seconds only where there are some, days alone without a time of day.
+    """A time in short form: seconds only if they are not 0, only the date if there is no time of day.
 
     Examples
     --------

@@ -4,7 +4,7 @@ Maxima of B values follow a Gumbel law nearly whatever the values are. With mean
 
 .. math:: σ = 0.7797\, \max(s, \text{floor})\, (1 + 2/n), \qquad P(y) = 1 − \exp(−e^{a}), \quad a = −(y − μ)/σ − 0.5772
 
-is the chance that a quiet block gets as high as y. A maximum that is e above μ is learned from with the gain
+is the probability that a quiet block gets as high as y. A maximum that is e above μ is learned from with the gain
 :math:`g = \max(1/n, 1/\text{memory})`, n counting it:
 
 .. math:: μ ← μ + g e, \qquad s^2 ← (1 − g)(s^2 + g e^2).
@@ -21,13 +21,13 @@ from icvi_jax.types import Array, Namespace
 EULER = 0.5772
 GUMBEL = 0.7797
 FEED = 4.0
-"""A maximum counts as at most so many spreads away from the mean, or one change would hide the next."""
+"""A maximum counts as at most so many spreads away from the mean; otherwise one change would hide the next."""
 
 BLOCK = 15
 """Values in a block."""
 
 BLOCKS = 6
-"""So many blocks are learned from as they are, and before them no threshold is known."""
+"""The first blocks are learned from without a limit, and there is no threshold before them."""
 
 MEMORY = 40
 """How many maxima are remembered."""
@@ -41,9 +41,9 @@ class Tail(NamedTuple):
 
     Attributes
     ----------
-    learned : n, maxima learned from; a start that is known beforehand counts as some.
+    learned : n, number of maxima learned from; a given start counts as some.
     level, square : mean μ and squared spread s² of the maxima.
-    blocks : whole blocks among them, counted up to `BLOCKS`.
+    blocks : complete blocks among them, counted up to `BLOCKS`.
     peak : the largest value of the open block; −inf where it has none.
     """
 

@@ -73,7 +73,7 @@ def test_days_need_dates(tmp_path, capsys):
 def test_without_a_promise_it_is_as_in_the_paper(tmp_path, capsys):
     assert main(["run", "s2", "--monitor", "distress", "--false-alarms", "none", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "not promised" in said and "distress: the clusterer does not follow" in said
+    assert "not promised" in said and "distress: the clusters do not fit" in said
 
 
 def test_monitors_are_listed(capsys):
