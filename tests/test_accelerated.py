@@ -158,10 +158,13 @@ def test_a_gpu_is_used_by_itself_for_fleets_that_are_worth_it(monkeypatch):
     state = partial(fresh, pipeline(), p, dtype=np.dtype(np.float32))
     few, many = (Engine(pipeline(), state(n), ("values",)) for n in (3, 5))
     assert (few.program.name, many.program.name) == ("llvm", "pallas")
-    wide = Engine(pipeline(), fresh(pipeline(), p, 5, np.dtype(np.float64)), ("values",))
-    assert wide.program.name == "xla"  # there is no kernel of double precision
+    wide = fresh(pipeline(), p, 5, np.dtype(np.float64))
+    with pytest.warns(RuntimeWarning, match="no kernel for interpret, since its state is float64; XLA") as said:
+        engines = [Engine(pipeline(), wide, ("values",)) for _ in range(2)]
+    assert [engine.program.name for engine in engines] == ["xla"] * 2 and len(said) == 1  # and it says so once
     monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", {"interpret": 10})
-    assert Engine(pipeline(), state(6), ("values", "k")).program.name == "xla"  # nor for a step that is too large
+    with pytest.warns(RuntimeWarning, match="too large"):
+        assert Engine(pipeline(), state(6), ("values", "k")).program.name == "xla"
     for wrong in ("many", "-1"):
         monkeypatch.setenv("ICVI_GPU_STREAMS", wrong)
         with pytest.raises(ValueError, match=f"ICVI_GPU_STREAMS={wrong}: "):

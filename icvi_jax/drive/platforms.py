@@ -134,10 +134,16 @@ def _accelerated(
 ) -> Program | None:
     """The kernel of the step for these devices, or None where there is none."""
     kind = kernels(mesh.devices.flat[0])
-    if kind is None or dtype != np.float32:
+    if kind is None:
         return None
-    found = kernel_for(kind, step, model, state, features, timed)
-    return None if found is None else Accelerated(*found, mesh)
+    found = kernel_for(kind, step, model, state, features, timed) if dtype == np.float32 else None
+    if found is None:
+        why = "it is too large, or Pallas lacks an operation" if dtype == np.float32 else f"its state is {dtype}"
+        warnings.warn(
+            f"this step has no kernel for {kind}, since {why}; XLA runs it, more slowly", RuntimeWarning, stacklevel=5
+        )
+        return None
+    return Accelerated(*found, mesh)
 
 
 def _native(
