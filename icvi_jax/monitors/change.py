@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, cast, namespace, position, smaller, smallest
-from icvi_jax.monitors import contrast, tail
+from icvi_jax.monitors import contrast, jumps, tail
 from icvi_jax.monitors.base import Heard, SampleMonitor
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import is_number, number, spec, static, whole
@@ -15,12 +15,6 @@ from icvi_jax.types import Alarm, Array, Namespace
 
 APART = 5
 """Samples between two alarms at least."""
-
-WHITE = {
-    (False, False): (1.235, 0.225), (True, False): (1.257, 0.212),
-    (False, True): (1.300, 0.200), (True, True): (1.315, 0.196),
-}  # fmt: skip
-"""Where the tails of features begin, by `slower` and `spread`: level and spread of the maxima of white noise."""
 
 SEEN = 6
 """Blocks of white noise that count as seen at the start."""
@@ -77,6 +71,8 @@ class Change(SampleMonitor):
     slower : look at each feature with slower means too (λ .97 and .997): sees small steps and drifts.
     spread : look at how much each feature scatters too: sees variances change, and some steps under noise with memory;
         on streams with bursts it costs false alarms.
+    jumps : look at the last four values of each feature too: sees steps and variances in signals with memory, where the
+        other views are heard less (see `icvi_jax.monitors.jumps`).
     fast, slow : forgetting of "now" and of "before".
     steady : forgetting of the variance.
     block : values in a block. The start of the features' tails suits 15.
@@ -102,6 +98,7 @@ class Change(SampleMonitor):
     indices: tuple[str, ...] = static(())
     slower: bool = static(False)
     spread: bool = static(False)
+    jumps: bool = static(False)
     fast: float = 0.9
     slow: float = 0.99
     steady: float = 0.999
@@ -115,6 +112,8 @@ class Change(SampleMonitor):
 
     def __post_init__(self) -> None:
         whole("Change", "lag", self.lag)
+        if self.jumps and self.lag < jumps.BACK:
+            raise ValueError(f"Change(lag={self.lag}, jumps=True): jumps need a lag of {jumps.BACK} rows or more")
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
             raise ValueError(f"Change(indices={self.indices!r}): needs a tuple of names, such as ('xb',)")
         wanted = {
@@ -143,7 +142,7 @@ class Change(SampleMonitor):
 
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState:
         none = xp.zeros(streams, dtype=xp.int32)
-        tails = tail.start((features, *streams), xp, dtype, SEEN, *WHITE[self.slower, self.spread])
+        tails = tail.start((features, *streams), xp, dtype, SEEN, *contrast.WHITE[self.slower, self.spread, self.jumps])
         if self._q:
             others = tail.start((self._q, *streams), xp, dtype)
             tails = tail.Tail(*(xp.concat(pair, axis=0) for pair in zip(tails, others)))
@@ -152,7 +151,7 @@ class Change(SampleMonitor):
             since=none + APART,
             ready=none == 0,
             open=none,
-            contrast=contrast.start(1 + self.slower + self.spread, self.lag, features, streams, xp, dtype),
+            contrast=contrast.start(1 + self.slower + self.spread, self.jumps, self.lag, features, streams, xp, dtype),
             tail=tails,
             armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
         )

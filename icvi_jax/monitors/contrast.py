@@ -8,9 +8,10 @@ and is `lag` samples late, so that the two do not overlap:
    \qquad W = Σ λ^{n−j}, \quad Q = Σ λ^{2(n−j)}, \quad m = Σ λ^{n−j} x_j / W,
 
 with v the variance of a sample about the mean before it. That is one *view*. There may be more of the same feature: a
-slower pair of means, which sees small steps and drifts, and a view of the distances |x − m_s| instead of x, which sees
-that a feature scatters more. The contrast of a feature is the largest over its views: one number, however many there
-are, so that one threshold is learned and nothing has to be shared out.
+slower pair of means, which sees small steps and drifts; a view of the distances |x − m_s| instead of x, which sees that
+a feature scatters more; and one of the last four values, which holds against memory (`icvi_jax.monitors.jumps`). The
+contrast of a feature is the largest over its views: one number, however many there are, so that one threshold is
+learned and nothing has to be shared out.
 """
 
 from __future__ import annotations
@@ -19,18 +20,13 @@ from functools import reduce
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, larger, namespace, smaller
+from icvi_jax.monitors import jumps
+from icvi_jax.monitors.means import SURE, Mean, Variance, blank, follow, learn, share
 from icvi_jax.types import Array, Namespace
 
 SETTLED = 10
 """Samples that "before" must have heard, or could have, before the two are compared."""
 
-SURE = 20
-"""Samples the variance must be learned from."""
-
-FREE = 30
-"""The variance learns from so many samples as they are; a later one counts as at most `OUTLYING` variances."""
-
-OUTLYING = 16.0
 WEIGHTY = 5.0
 """The variance listens once "before" weighs more than this."""
 
@@ -43,13 +39,14 @@ SLOWER = 0.97, 0.997
 FAR = 4.0
 """A distance counts as at most so many spreads."""
 
-
-class Mean(NamedTuple):
-    """A fading mean m with its weight W and the sum of squared weights Q, each (p, *streams)."""
-
-    weight: Array
-    squares: Array
-    mean: Array
+WHITE = {
+    (False, False, False): (1.235, 0.225), (True, False, False): (1.257, 0.212),
+    (False, True, False): (1.300, 0.200), (True, True, False): (1.315, 0.196),
+    (False, False, True): (1.275, 0.206), (True, False, True): (1.291, 0.202),
+    (False, True, True): (1.321, 0.193), (True, True, True): (1.333, 0.190),
+}  # fmt: skip
+"""Where the tails of features begin, by slower means, distances and jumps: mean and spread of the largest of 15
+contrasts of white noise."""
 
 
 class View(NamedTuple):
@@ -71,6 +68,7 @@ class ContrastState(NamedTuple):
     last, repeats, constant : (p, *streams), the last value (NaN: none yet), the share of values that repeat the one
         before, and whether all were the same so far.
     ring : (lag, p, *streams), the last rows, the oldest first; NaN in holes.
+    rough : what jumps are measured by; None where they are not asked for.
     """
 
     views: tuple[View, ...]
@@ -79,6 +77,7 @@ class ContrastState(NamedTuple):
     repeats: Array
     constant: Array
     ring: Array
+    rough: Variance | None = None
 
 
 class Fades(NamedTuple):
@@ -89,13 +88,16 @@ class Fades(NamedTuple):
     steady: Array
 
 
-def start(views: int, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ContrastState:
-    """The state before any sample."""
+def start(
+    views: int, leaps: bool, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object
+) -> ContrastState:
+    """The state before any sample, with so many views, and that of jumps where `leaps`."""
     zero = xp.zeros((features, *streams), dtype=dtype)
     none = xp.zeros((features, *streams), dtype=xp.int32)
     mean = Mean(zero, zero, zero)
     ring = xp.zeros((lag, features, *streams), dtype=dtype)
-    return ContrastState((View(mean, mean, zero, none),) * views, none, zero + xp.nan, zero, none == 0, ring)
+    rough = Variance(zero, none) if leaps else None
+    return ContrastState((View(mean, mean, zero, none),) * views, none, zero + xp.nan, zero, none == 0, ring, rough)
 
 
 def take(
@@ -147,6 +149,11 @@ def take(
 
     able = there & (age >= lag + SETTLED) & ~(repeats > mute)
     y, known = zip(*(_contrast(view, able) for view in views))
+    contrast, some, rough = reduce(larger, y), reduce(lambda a, b: a | b, known), state.rough
+    if rough is not None:
+        moves, v = there & ~constant & (age >= jumps.BACK), views[0].variance
+        rough, leap, leaps, scale = jumps.take(rough, x, state.ring, able, moves, v, fades.steady)
+        contrast, some = larger(contrast * scale, leap), some | leaps
     new = ContrastState(
         tuple(views),
         advance(age, row),
@@ -154,8 +161,9 @@ def take(
         repeats,
         constant,
         _pushed(state.ring, xp.where(there, x, xp.full_like(x, xp.nan)), row),
+        rough,
     )
-    return new, reduce(larger, y), reduce(lambda a, b: a | b, known)
+    return new, contrast, some
 
 
 def begin(state: ContrastState, where: Array) -> ContrastState:
@@ -166,14 +174,10 @@ def begin(state: ContrastState, where: Array) -> ContrastState:
 
 def _look(view: View, x: Array, z: Array, there: Array, late: Array, fades: Fades) -> View:
     """The view after the value x, and after z for the mean before, where they are."""
-    xp = namespace(x)
-    now, _ = _follow(view.now, x, there, fades.fast)
-    before, e = _follow(view.before, z, late, fades.slow)
+    now, _ = follow(view.now, x, there, fades.fast)
+    before, e = follow(view.before, z, late, fades.slow)
     listens = late & (before.weight > WEIGHTY)
-    learned, v = advance(view.learned, listens), view.variance
-    error = xp.where(learned <= FREE, e * e, smaller(e * e, OUTLYING * v))
-    gain = larger(1 / (xp.astype(learned, x.dtype) + 1), 1 - fades.steady)
-    return View(now, before, xp.where(listens, v + gain * (error - v), v), learned)
+    return View(now, before, *learn(Variance(view.variance, view.learned), e * e, listens, fades.steady))
 
 
 def _contrast(view: View, able: Array) -> tuple[Array, Array]:
@@ -181,31 +185,14 @@ def _contrast(view: View, able: Array) -> tuple[Array, Array]:
     xp = namespace(view.variance)
     v, one = view.variance, xp.ones_like(view.variance)
     known = able & (view.learned >= SURE) & (v > 0) & (view.before.weight > 0)
-    share = _share(view.now, known) + _share(view.before, known)
-    contrast = (view.now.mean - view.before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, share, one))
+    of_means = share(view.now, known) + share(view.before, known)
+    contrast = (view.now.mean - view.before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, of_means, one))
     return xp.where(known, xp.sqrt(xp.sqrt(contrast)), xp.zeros_like(v)), known
-
-
-def _follow(mean: Mean, x: Array, where: Array, fade: Array) -> tuple[Mean, Array]:
-    """The mean after one more value, and how far from it the value was."""
-    xp = namespace(x)
-    weight = xp.where(where, fade * mean.weight + 1, mean.weight)
-    e = xp.where(where, x - mean.mean, xp.zeros_like(x))
-    squares = xp.where(where, fade * fade * mean.squares + 1, mean.squares)
-    return Mean(weight, squares, mean.mean + e / larger(weight, xp.ones_like(weight))), e
-
-
-def _share(mean: Mean, where: Array) -> Array:
-    """Q/W²: the variance of the mean over that of a value."""
-    xp = namespace(mean.weight)
-    return mean.squares / xp.where(where, mean.weight * mean.weight, xp.ones_like(mean.weight))
 
 
 def _blank(view: View, where: Array) -> View:
     """The view with means of nothing yet; its variance is kept."""
-    xp = namespace(view.variance)
-    now, before = (Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean)) for mean in (view.now, view.before))
-    return view._replace(now=now, before=before)
+    return view._replace(now=blank(view.now, where), before=blank(view.before, where))
 
 
 def _pushed(ring: Array, row: Array, where: Array) -> Array:

@@ -1,0 +1,65 @@
+r"""Jumps: a view of a feature that holds against memory, since it looks at the last four values only.
+
+A signal that remembers is far from its mean of an hour ago most of the time, but from one sample to the next it hardly
+moves. So a step that is small beside the spread of the signal is large beside its moves. The *gap* J is the distance
+between the range of the last two values and that of the two before, 0 where they overlap: two of each, so that one
+outlier is no jump. Its contrast is :math:`J^2/u`, with u the variance of a sample as neighbours tell it: half the mean
+square of their differences, and at least .03 v.
+
+In white noise u is v, the variance about the mean before. With memory it is smaller, and v understates how far means
+stray: the y of all other views is taken times :math:`(r/(2−r))^{3/8}`, r = u/v ≤ 1, so that they are heard less the
+more memory there is.
+"""
+
+from __future__ import annotations
+
+from icvi_jax.kernels.arrays import larger, namespace, smaller
+from icvi_jax.monitors.means import SURE, Variance, learn
+from icvi_jax.types import Array
+
+LEAST = 0.03
+"""Least u as a share of v: in a signal that hardly ever moves, a small move is no jump."""
+
+BACK = 3
+"""Rows before this one that are looked at."""
+
+
+def take(
+    rough: Variance, x: Array, ring: Array, able: Array, moves: Array, v: Array, steady: Array
+) -> tuple[Variance, Array, Array, Array]:
+    """Take in a row.
+
+    Parameters
+    ----------
+    rough : half the mean square of differences so far.
+    x : (p, *streams), the values.
+    ring : (lag, p, *streams), the rows before, the oldest first; NaN in holes.
+    able : (p, *streams), whether there may be a contrast.
+    moves : (p, *streams), where the last two rows of the ring are of one regime of a feature that is alive.
+    v : (p, *streams), the variance about the mean before; 0 while unknown.
+    steady : forgetting of variances.
+
+    Returns
+    -------
+    rough
+    y : (p, *streams), the fourth root of the contrast; 0 where there is none.
+    known : (p, *streams), whether there is one.
+    scale : (p, *streams), what the y of other views are taken times.
+    """
+    xp = namespace(x)
+    first, second, third = (ring[-k, ...] for k in range(1, BACK + 1))
+    zero, one = xp.zeros_like(x), xp.ones_like(x)
+    moves = moves & ~xp.isnan(first + second)
+    step = xp.where(moves, first - second, zero)
+    rough = learn(rough, step * step / 2, moves, steady)
+
+    sure = (rough.learned >= SURE) & (v > 0)
+    known = able & sure & ~xp.isnan(first + second + third)
+    u = xp.where(sure, larger(rough.value, LEAST * v), one)
+    rise = smaller(x, first) - larger(second, third)
+    fall = smaller(second, third) - larger(x, first)
+    gap = xp.where(known, larger(larger(rise, fall), zero), zero)
+
+    r = xp.where(sure, smaller(u / xp.where(sure, v, one), one), one)
+    root = xp.sqrt(xp.sqrt(r / (2 - r)))
+    return rough, xp.sqrt(gap / xp.sqrt(u)), known, root * xp.sqrt(root)
