@@ -157,9 +157,12 @@ def grid(**choices: tuple[float, ...]) -> list[Setting]:
 
 RATES = (1e-3, 3e-4, 3e-3, 1e-2)
 OURS = {
-    "Change": Detector(change, grid(false_alarms=RATES)),
+    "Change": Detector(change, grid(false_alarms=RATES, silent=(200, 50))),
     "Change, slower": Detector(change, grid(false_alarms=RATES, slower=(True,))),
     "Change, slower, spread": Detector(change, grid(false_alarms=RATES, slower=(True,), spread=(True,))),
+    "Change, slower, jumps": Detector(
+        change, grid(false_alarms=RATES, silent=(200, 50), slower=(True,), jumps=(True,))
+    ),
     "Distress, XB, factor 6": Detector(distress, [{}]),
     "Distress, XB, learned": Detector(distress, grid(false_alarms=RATES)),
 }

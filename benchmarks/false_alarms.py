@@ -14,8 +14,8 @@ import argparse
 import pathlib
 
 import numpy as np
-from made import KINDS, noise
-from power import VARIANTS, codes
+from made import CYCLE, KINDS, noise
+from power import VARIANTS, alone, codes
 from tables import write
 
 import icvi_jax as icvi
@@ -52,6 +52,9 @@ LEARNED = icvi.Pipeline(
     monitors={"change": icvi.Distress(false_alarms=1e-3, index="xb")},
     standardize=icvi.Standardize(warmup=200),
 )
+SEASONS = {"Beijing": 24, "Grand St Bernard": CYCLE, "cycle": CYCLE}
+"""Rows in a day, where streams have days."""
+
 CHOICES = VARIANTS | {"Distress, XB": LEARNED}
 
 
@@ -59,7 +62,11 @@ def table(pipe: icvi.Pipeline, sets: dict[str, list[np.ndarray]]) -> list[tuple[
     """Print and give the rows: a set, and measured over promised at each rate."""
     rows = []
     for label, parts in sets.items():
-        cells = [measured(pipe, parts, rate) for rate in RATES]
+        season = SEASONS.get(label.split(",")[0])
+        if pipe is VARIANTS["season"] and season is None:
+            continue
+        one = alone(icvi.Change(season=season)) if pipe is VARIANTS["season"] else pipe
+        cells = [measured(one, parts, rate) for rate in RATES]
         print(f"{label:30}" + "".join(f"{ratio:9.2f} {f'({count:,})':>8}" for ratio, count in cells), flush=True)
         rows.append((label, *(f"{ratio:.2f}" for ratio, _ in cells)))
     return rows
@@ -78,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
     for kind in KINDS:
         parts = [noise(kind, max(1, given.samples // LENGTH // 2), LENGTH, p, rng) for p in (1, 4)]
         sets |= {f"{kind}, p = 1": parts[:1], f"{kind}, p = 4": parts[1:], kind: parts}
-    for name in given.variant or ("definition", "slower, spread", "Distress, XB"):
+    for name in given.variant or ("definition", "slower, spread", "slower, jumps", "season", "Distress, XB"):
         print(f"\n{name}\n{'measured/promised (alarms)':30}" + "".join(f"{rate:>18g}" for rate in RATES))
         rows = table(CHOICES[name], sets)
         if given.write:

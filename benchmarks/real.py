@@ -39,16 +39,17 @@ def of_trials(trials: list[tuple[int, Trial]], alarms: list[list[int]]) -> list[
     return [[a for a in alarms[stream] if a < trial.samples] for stream, trial in trials]
 
 
-def pick(detector: Detector, data: Labelled) -> tuple[list[list[int]], list[list[int]], Setting]:
-    """Alarms at the default setting and at the best on the tuning half, and that setting."""
+def pick(detector: Detector, data: Labelled) -> tuple[list[list[int]], list[list[int]], Setting, list[float]]:
+    """Alarms at the default setting and at the best on the tuning half, that setting, and what both got there."""
     everything = [detector.alarms(data.streams, setting) for setting in detector.settings]
     trials = [t for _, t in data.tune]
 
     def tuned(alarms: list[list[int]]) -> float:
         return outcome([tally(a, t) for a, t in zip(of_trials(data.tune, alarms), trials)]).f1
 
-    best = int(np.nanargmax([tuned(alarms) for alarms in everything]))
-    return everything[0], everything[best], detector.settings[best]
+    scores = [tuned(alarms) for alarms in everything]
+    best = int(np.nanargmax(scores))
+    return everything[0], everything[best], detector.settings[best], [scores[0], scores[best]]
 
 
 def line(name: str, row: Row, files: bool, note: str = "") -> str:
@@ -92,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write docs/results/real*.csv")
     given = parser.parse_args(argv)
     table: list[tuple[str, ...]] = []
-    scores: dict[str, list[tuple[float, float, float]]] = {}
+    scores: dict[str, list[tuple[float, ...]]] = {}
     for label in given.sets or SETS:
         data = SETS[label](given.shared)
         trials = [t for _, t in data.report]
@@ -109,18 +110,18 @@ def main(argv: list[str] | None = None) -> None:
             if given.only and name not in given.only:
                 continue
             began = time.perf_counter()
-            usual, best, setting = pick(detector, data)
+            usual, best, setting, tuned = pick(detector, data)
             took = f"{time.perf_counter() - began:.0f} s"
-            for kind, alarms, note in (("default", usual, took), ("picked", best, str(setting))):
+            for kind, alarms, note, half in zip(("default", "picked"), (usual, best), (took, str(setting)), tuned):
                 row = judge(trials, of_trials(data.report, alarms))
-                print(line(f"{name}, {kind}", row, data.files, note), flush=True)
+                print(line(f"{name}, {kind}", row, data.files, f"tuning half {half:.2f}, {note}"), flush=True)
                 table.append(cells(label, f"{name}, {kind}", row, data.files))
                 got = row.outcome
-                scores.setdefault(f"{name}, {kind}", []).append((got.f1, row.random, got.false_per_10000))
-    print(f"\n{'mean over sets':34}{'F1':>5} {'random':>7} {'false/10⁴':>10}")
+                scores.setdefault(f"{name}, {kind}", []).append((got.f1, row.random, got.false_per_10000, half))
+    print(f"\n{'mean over sets':34}{'F1':>5} {'random':>7} {'false/10⁴':>10} {'F1 on tuning halves':>20}")
     for name, rows in scores.items():
-        f1, random, false = np.nanmean(np.array(rows), 0)
-        print(f"{name:34}{f1:5.2f} {random:7.2f} {false:10.1f}")
+        f1, random, false, half = np.nanmean(np.array(rows), 0)
+        print(f"{name:34}{f1:5.2f} {random:7.2f} {false:10.1f} {half:20.3f}")
     if given.write:
         publish(table)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.change import change as oracle
+from oracles.change import without_season
 
 import icvi_jax as icvi
 from icvi_jax.monitors import Heard
@@ -64,7 +65,7 @@ def swings(seed, samples=1100):
 
 
 class TestChangeEqualsItsDefinition:
-    @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50, "lag": 7}], ids=str)
+    @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50, "lag": 7}, {"jumps": True}], ids=str)
     def test_features(self, settings):
         X = np.stack([rows(seed) for seed in range(18)], -1)
         found = listen(icvi.Change(**settings), X)
@@ -81,11 +82,43 @@ class TestChangeEqualsItsDefinition:
         self.same(found, expected)
         assert (found.code.astype(bool) & (found.cause == -1)).any(), "no index ever fired"
 
+    def test_seasons(self):
+        X = np.stack([rows(seed) for seed in range(12)], -1)
+        found = listen(icvi.Change(season=48), X)
+        self.same(found, [oracle(without_season(X[..., n], 48)) for n in range(12)])
+
     def same(self, found, expected):
         for part in ("code", "cause"):
             np.testing.assert_array_equal(getattr(found, part), np.stack([e[part] for e in expected], -1), part)
         np.testing.assert_allclose(found.p, np.stack([e["p"] for e in expected], -1), rtol=1e-6, atol=1e-300)
         assert found.code.sum() > 20
+
+
+class TestOptionsFindWhatTheyAreFor:
+    @staticmethod
+    def found(x, **options):
+        """Share of streams in which the step of two spreads at row 1000 is found within 200."""
+        pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(**options)})
+        x = x.copy()
+        x[:, 1000:] += 2
+        code = np.asarray(icvi.run_fleet(pipe, x, keep=("alarms",)).readings.alarms["change"].code)
+        return (code[:, 1000:1201] == 1).any(1).mean()
+
+    def test_a_step_in_a_signal_with_memory(self):
+        x = np.random.default_rng(0).normal(size=(60, 1250, 4))
+        for t in range(1, 1250):
+            x[:, t] = 0.9 * x[:, t - 1] + np.sqrt(1 - 0.81) * x[:, t]
+        assert self.found(x) < 0.3 and self.found(x, jumps=True) > 0.6
+
+    @pytest.mark.parametrize("wrong", [{"jumps": True, "lag": 2}, {"season": -1}], ids=str)
+    def test_what_cannot_be_done_is_said(self, wrong):
+        with pytest.raises(ValueError, match="lag of 3 rows|at least 0"):
+            icvi.Change(**wrong)
+
+    def test_a_step_in_a_cycle(self):
+        x = np.sqrt(0.2) * np.random.default_rng(1).normal(size=(40, 1250, 2))
+        x += np.sqrt(1.6) * np.sin(2 * np.pi * np.arange(1250) / 144)[:, None]
+        assert self.found(x) < 0.1 and self.found(x, season=144) > 0.95
 
 
 class TestTheSameAlarms:

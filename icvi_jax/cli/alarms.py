@@ -35,6 +35,8 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         raise ValueError(f"--patience {alarms.patience}: expected 1 row or more")
     if alarms.settle is not None and alarms.settle < 0:
         raise ValueError(f"--settle {alarms.settle}: expected 0 rows or more")
+    if alarms.season < 0:
+        raise ValueError(f"--season {alarms.season}: expected the rows of a cycle, such as 144; 0 for none")
     if {"distress", "page-hinkley"} <= set(names):
         raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
     if budget is None and "change" in names:
@@ -50,7 +52,8 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         elif "page-hinkley" in names:
             monitors[index] = PageHinkley()
     if "change" in names:
-        monitors["change"] = Change(silent=Change.silent if alarms.settle is None else alarms.settle)
+        silent = Change.silent if alarms.settle is None else alarms.settle
+        monitors["change"] = Change(silent=silent, slower=alarms.jumps, jumps=alarms.jumps, season=alarms.season)
     for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
         kind = KINDS[name]
         if issubclass(kind, SampleMonitor):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from icvi_jax.kernels.arrays import advance, cast, namespace, position, smaller, smallest
-from icvi_jax.monitors import contrast, jumps, tail
+from icvi_jax.monitors import contrast, jumps, seasons, tail
 from icvi_jax.monitors.base import Heard, SampleMonitor
 from icvi_jax.monitors.scale import badness
 from icvi_jax.spec import is_number, number, spec, static, whole
@@ -21,7 +21,7 @@ SEEN = 6
 
 
 class ChangeState(NamedTuple):
-    """O(p) numbers a stream and a ring of `lag` samples.
+    """O(p) numbers a stream and a ring of `lag` samples, with seasons one of a season too.
 
     Attributes
     ----------
@@ -32,6 +32,7 @@ class ChangeState(NamedTuple):
     contrast : what is known of the features.
     tail : how large quiet values get, (p + q, *streams): the features, then the indices.
     armed : (q, *streams), boolean: the index may fire; None without indices.
+    season : what the features usually are in each row of a season; None without seasons.
     """
 
     time: Array
@@ -41,6 +42,7 @@ class ChangeState(NamedTuple):
     contrast: contrast.ContrastState
     tail: tail.Tail
     armed: Array | None
+    season: seasons.SeasonState | None = None
 
 
 @spec
@@ -53,8 +55,7 @@ class Change(SampleMonitor):
     autocorrelation. With P_j of the p channels, the p-value is :math:`\min_j p P_j`, and an alarm is raised where it is
     below `false_alarms` · `block`. After an alarm the stream begins anew, but for what was learned of noise and tails.
 
-    Indices may be channels too: y is the logarithm of the index, large is bad. They share
-    half of the false alarms.
+    Indices may be channels too: y is the logarithm of the index, large is bad. They share half of the false alarms.
 
     The alarm's `cause` is the feature (−1: quiet, or an index), `p` the p-value (NaN where no channel has a value), and
     the score −log10 p. It never stands: there is no "recovered".
@@ -65,14 +66,15 @@ class Change(SampleMonitor):
     ----------
     false_alarms : how many alarms a sample are raised in a quiet stream. Rates down to 1e-3 are kept on real streams;
         1e-4 may turn out several times as many (see `icvi_jax.monitors.budget`).
-    silent : rows at the start in which nothing is said.
-    lag : rows by which "before" is late.
+    silent, lag : rows at the start in which nothing is said, and by which "before" is late.
     indices : names of indices that are channels too.
     slower : look at each feature with slower means too (λ .97 and .997): sees small steps and drifts.
     spread : look at how much each feature scatters too: sees variances change, and some steps under noise with memory;
         on streams with bursts it costs false alarms.
     jumps : look at the last four values of each feature too: sees steps and variances in signals with memory, where the
         other views are heard less (see `icvi_jax.monitors.jumps`).
+    season : rows in a cycle, such as 144 for a day of ten-minute means; 0: none. What each feature usually is at that
+        row of the cycle is taken from it first (see `icvi_jax.monitors.seasons`). The first cycle is only learned from.
     fast, slow : forgetting of "now" and of "before".
     steady : forgetting of the variance.
     block : values in a block. The start of the features' tails suits 15.
@@ -99,6 +101,7 @@ class Change(SampleMonitor):
     slower: bool = static(False)
     spread: bool = static(False)
     jumps: bool = static(False)
+    season: int = static(0)
     fast: float = 0.9
     slow: float = 0.99
     steady: float = 0.999
@@ -112,6 +115,7 @@ class Change(SampleMonitor):
 
     def __post_init__(self) -> None:
         whole("Change", "lag", self.lag)
+        whole("Change", "season", self.season, 0)
         if self.jumps and self.lag < jumps.BACK:
             raise ValueError(f"Change(lag={self.lag}, jumps=True): jumps need a lag of {jumps.BACK} rows or more")
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
@@ -154,10 +158,13 @@ class Change(SampleMonitor):
             contrast=contrast.start(1 + self.slower + self.spread, self.jumps, self.lag, features, streams, xp, dtype),
             tail=tails,
             armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
+            season=seasons.start(self.season, features, streams, xp, dtype) if self.season else None,
         )
 
     def step(self, state: ChangeState, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[ChangeState, Alarm]:
-        xp, t, old = namespace(x), state.time, state.tail
+        xp, t, old, season = namespace(x), state.time, state.tail, state.season
+        if season is not None:
+            season, x, there = seasons.take(season, x, there)
         floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
         fades = contrast.Fades(*(cast(value, x) for value in (self.fast, self.slow, self.steady)))
         none, row = xp.zeros_like(t), xp.any(there, axis=0)
@@ -194,6 +201,7 @@ class Change(SampleMonitor):
             contrast=contrast.begin(now, fires),
             tail=tail.opened(new, fires | closes),
             armed=armed,
+            season=season,
         )
         return state, Alarm(
             code=xp.astype(said, xp.int32),

@@ -5,7 +5,10 @@ import csv
 import numpy as np
 import pytest
 
+from icvi_jax import Change
 from icvi_jax.cli import main
+from icvi_jax.cli.alarms import budget_of, monitors_of
+from icvi_jax.cli.options import Alarms
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,13 @@ def test_settle_keeps_still(pump, tmp_path, capsys):
     assert "flow fell" not in capsys.readouterr().out
 
 
+def test_options_of_change_are_handed_on():
+    options = Alarms(jumps=True, season=24)
+    monitor = monitors_of(options, [], budget_of(options))["change"]
+    assert (monitor.jumps, monitor.slower, monitor.season) == (True, True, 24)
+    assert monitors_of(Alarms(), [], budget_of(Alarms()))["change"] == Change(false_alarms=1e-3)
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
@@ -57,6 +67,7 @@ def test_settle_keeps_still(pump, tmp_path, capsys):
         (["--monitor", "distress", "page-hinkley"], "choose one of them"),
         (["--patience", "0"], "expected 1 row or more"),
         (["--settle", "-1"], "expected 0 rows or more"),
+        (["--season", "-1"], "expected the rows of a cycle"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, words):

@@ -12,6 +12,9 @@ allows more than one:
 * A disarmed index with y < mu at this row is armed at this row, so it is tested in it.
 * An index value that is not finite after the logarithm (inf, 0) is no value, as NaN is.
 * A row without any finite column changes nothing, even where an index has a value: code 0, p NaN, mute as before.
+
+`jumps` is no part of that text: beside the channel's y, times a factor, stands the gap between the last two values and
+the two before, over the spread that differences of neighbours tell. `without_season` is what seasons do to rows.
 """
 
 import numpy as np
@@ -33,6 +36,7 @@ def change(
     feed=4.0,
     mute=0.8,
     silent=200,
+    jumps=False,
 ):
     """Per row: code, cause, p, y (n, p + q), fired (also before `silent`), mute (n, p), which fired."""
     X = np.asarray(X, float)
@@ -48,8 +52,9 @@ def change(
         "mute": np.zeros((rows, p), bool),
         "which": np.full(rows, -1),
     }
-    channels = [Channel(fast, slow, lag, variance, mute) for _ in range(p)]
-    tails = [Tail(6, 1.235, 0.225, memory, floor, feed) for _ in range(p)]
+    channels = [Channel(fast, slow, lag, variance, mute, jumps) for _ in range(p)]
+    quiet = (1.275, 0.206) if jumps else (1.235, 0.225)
+    tails = [Tail(6, *quiet, memory, floor, feed) for _ in range(p)]
     tails += [Tail(0, 0.0, 0.0, memory, floor, feed) for _ in range(q)]
     factor = [p] * p if q == 0 else [2 * p] * p + [2 * q] * q
     disarmed = [False] * q
@@ -117,12 +122,13 @@ def change(
 class Channel:
     """One feature: mean now, mean before, innovation variance, repeats."""
 
-    def __init__(self, fast, slow, lag, variance, mute):
+    def __init__(self, fast, slow, lag, variance, mute, jumps=False):
         self.fast, self.slow, self.lag, self.variance, self.mute = fast, slow, lag, variance, mute
         self.r = self.v = 0.0
         self.n_v = 0
         self.past = []  # every row, holes too
         self.previous, self.constant = None, True  # the last value that was there; were all of them the same?
+        self.jumps, self.u, self.n_u = jumps, 0.0, 0
         self.restart(0)
 
     def restart(self, t):
@@ -150,10 +156,36 @@ class Channel:
         self.m_f += (x - self.m_f) / self.W_f
         if t - self.lag >= self.t0 and np.isfinite(self.past[t - self.lag]):
             self.before(self.past[t - self.lag])
-        if t - self.t0 < self.lag + 10 or self.n_v < 20 or not self.v > 0 or self.is_mute or self.W_s == 0:
+        if self.jumps:
+            self.differ(t)
+        if t - self.t0 < self.lag + 10 or self.is_mute or not self.v > 0:
             return np.nan
-        noise = self.v * (self.Q_f / self.W_f**2 + self.Q_s / self.W_s**2)
-        return ((self.m_f - self.m_s) ** 2 / noise) ** 0.25
+        y = np.nan
+        if self.n_v >= 20 and self.W_s > 0:
+            noise = self.v * (self.Q_f / self.W_f**2 + self.Q_s / self.W_s**2)
+            y = ((self.m_f - self.m_s) ** 2 / noise) ** 0.25
+        return self.leap(y) if self.jumps and self.n_u >= 20 else y
+
+    def differ(self, t):
+        """Learn from the difference of the two values before this one, both of this regime."""
+        if self.constant or t - self.t0 < 3:
+            return
+        square = (self.past[t - 1] - self.past[t - 2]) ** 2 / 2
+        if np.isfinite(square):
+            self.n_u += 1
+            square = square if self.n_u <= 30 else min(square, 16 * self.u)
+            self.u += max(1 / (self.n_u + 1), 1 - self.variance) * (square - self.u)
+
+    def leap(self, y):
+        """The larger of y, heard less the more memory there is, and of the gap."""
+        u = max(self.u, 0.03 * self.v)
+        r = min(1.0, u / self.v)
+        y *= (r / (2 - r)) ** 0.375
+        *before, a, b = self.past[-4:]
+        if not np.isfinite([*before, a, b]).all():
+            return y
+        gap = max(0.0, min(a, b) - max(before), min(before) - max(a, b))
+        return np.fmax(y, np.sqrt(gap / np.sqrt(u)))
 
     def before(self, z):
         self.W_s = self.slow * self.W_s + 1
@@ -196,3 +228,22 @@ class Tail:
         if self.blocks >= 7:
             e = min(max(e, -self.feed * self.s), self.feed * self.s)
         self.learn(e)
+
+
+def without_season(X, season):
+    """The rows less what each column was in earlier seasons: their mean, from the tenth on with a gain of a tenth."""
+    X = np.where(np.isfinite(X), X, np.nan)
+    left, usual, row = np.full_like(X, np.nan), np.full((season, X.shape[1]), np.nan), 0
+    for i, x in enumerate(X):
+        if np.isnan(x).all():
+            continue
+        gain = max(1 / (row // season + 1), 0.1)
+        for j, value in enumerate(x):
+            known = usual[row % season, j]
+            if np.isnan(known):
+                usual[row % season, j] = value
+            elif not np.isnan(value):
+                left[i, j] = value - known
+                usual[row % season, j] += gain * (value - known)
+        row += 1
+    return left
