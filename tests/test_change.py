@@ -174,3 +174,8 @@ class TestTheSameAlarms:
         state = icvi.run_fleet(self.PIPE, x, keep=("final",)).state
         muted = self.PIPE.monitors["change"].muted(state.monitors["change"])
         assert np.asarray(muted)[:, 0].tolist() == [False, True]
+
+
+class TestTheSameAlarmsWithOptions(TestTheSameAlarms):
+    OPTIONS = {"slower": True, "spread": True, "jumps": True, "season": 24}
+    PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})

@@ -78,7 +78,8 @@ def compute(
 def measured(result: Result, budget: icvi.Budget) -> str:
     """How many alarms were raised, in the unit of the budget."""
     alarms = sum(int((codes == 1).sum()) for codes in result.codes.values())
-    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}, true ones among them"
+    among = ", true ones among them" if alarms else ""
+    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}"
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:

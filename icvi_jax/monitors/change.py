@@ -47,7 +47,7 @@ class ChangeState(NamedTuple):
 
 @spec
 class Change(SampleMonitor):
-    r"""Raise an alarm (code 1) when {before, now} is a valid clustering of the recent past, and name the feature.
+    r"""Raise an alarm when the recent past falls into two clusters, before and now; names the column that changed.
 
     Each feature has a channel: :math:`y = CH^{1/4}` of the partition of its recent past into before and now (see
     `icvi_jax.monitors.contrast`). Each channel learns from its own block maxima how large its quiet values get (see

@@ -147,7 +147,7 @@ def _single(result: Result) -> Figure:
     for one, feature in zip(axes[len(names) :], features):
         one.plot(*interrupted(x, result.x[0, :, feature]), lw=0.5, color="#bbbbbb", zorder=1)
         one.scatter(x[thin], result.x[0, thin, feature], s=2, c=colors, lw=0)
-        one.set_ylabel(_wrapped(result.features[feature], 18, 3), fontsize=8)
+        one.set_ylabel(_wrapped(result.features[feature], 14, 3), fontsize=8)
         column_changes(one, result, feature)
     axes[-1].scatter(x[thin], np.where(clusters >= 0, clusters, np.nan), s=2, c=colors, lw=0)
     count = np.where(result.seen[0], result.k[0], np.nan)

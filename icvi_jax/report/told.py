@@ -12,6 +12,9 @@ BEFORE, AFTER = (60, 20), 20
 """The level of a column before an alarm is the median from 60 to 20 rows before it, after it that of 20 rows. An alarm
 comes some rows after the change, so the last rows before it may be from either side."""
 
+AT = 5
+"""Rows up to the alarm whose median stands for the column at the alarm: a change may be over soon."""
+
 NEAR = 50
 """An alarm of a column and one of an index that are at most so many rows apart are taken as one event."""
 
@@ -38,9 +41,12 @@ def _change(result: Result, node: int, name: str, t: int) -> str:
         return f"at {at(result, t)} something changed{sure}"
     column = result.x[node, :, cause]
     before, after = _middle(column[max(0, t - BEFORE[0]) : max(1, t - BEFORE[1])]), _middle(column[t : t + AFTER])
-    moved = "changed" if before == after else "rose" if after > before else "fell" if after < before else "changed"
-    levels = f" from about {before:.4g} to {after:.4g}" if np.isfinite(before) and np.isfinite(after) else ""
-    return f"at {at(result, t)} {result.features[cause]} {moved}{levels if before != after else ''}{sure}"
+    now = _middle(column[max(0, t - AT + 1) : t + 1])
+    brief = abs(after - before) < abs(now - before) / 2
+    new, back = (now, ", soon over") if brief else (after, "")
+    moved = "changed" if before == new else "rose" if new > before else "fell" if new < before else "changed"
+    levels = f" from about {before:.4g} to {new:.4g}{back}" if np.isfinite(before) and np.isfinite(new) else ""
+    return f"at {at(result, t)} {result.features[cause]} {moved}{levels if before != new else ''}{sure}"
 
 
 def _middle(values: np.ndarray) -> float:

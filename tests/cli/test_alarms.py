@@ -45,6 +45,16 @@ def test_a_rate_by_time_is_shared_and_counted(pump, tmp_path, capsys):
     assert "at most about 1 false alarm a day" in said and "flow fell" in said and "a day, true ones among them" in said
 
 
+def test_a_change_that_is_soon_over_is_told_as_it_was(tmp_path, capsys):
+    flow = np.random.default_rng(1).normal(30, 1, 1200)
+    flow[800:808] -= 15
+    path = tmp_path / "burst.csv"
+    path.write_text("flow\n" + "\n".join(map(str, flow)))
+    assert main(["run", str(path), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "flow fell" in line)
+    assert "from about 30" in line and ", soon over" in line
+
+
 def test_settle_keeps_still(pump, tmp_path, capsys):
     assert main(["run", str(pump), "--settle", "2000", "--out", str(tmp_path)]) == 0
     assert "flow fell" not in capsys.readouterr().out
