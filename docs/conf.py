@@ -37,6 +37,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True  # `xp=jnp`, not where its module is on this machine
 napoleon_use_ivar = True
+napoleon_custom_sections = ["Result"]
 napoleon_use_param = False
 napoleon_use_rtype = False
 copybutton_prompt_text = ">>> |... |\\$ "
@@ -50,8 +51,17 @@ STAR = re.compile(r"(?<![\\`\w*])(\*)(?=(streams|shape)\b)")
 LISTS = ("Parameters", "Attributes", "Returns", "Raises")
 
 
+def prose_results(lines):
+    """Rename a section "Returns" that is prose: numpydoc would take each of its lines for a type."""
+    heads = [i for i in range(len(lines) - 1) if lines[i + 1].strip() and set(lines[i + 1].strip()) == {"-"}]
+    for here, after in zip(heads, [*heads[1:], len(lines)]):
+        if lines[here].strip() == "Returns" and not any(ENTRY.match(line) for line in lines[here:after]):
+            lines[here : here + 2] = ["Result", "------"]
+
+
 def plain_entries(app, what, name, obj, options, lines):
     """Turn entries `name : what it is` into a name and a text; numpydoc would take the text for a type."""
+    prose_results(lines)
     inside, out = False, []
     for i, line in enumerate(lines):
         if line.strip() in LISTS and i + 1 < len(lines) and set(lines[i + 1].strip()) == {"-"}:
