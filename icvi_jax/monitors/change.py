@@ -1,4 +1,4 @@
-"""Change: say that a stream changed, and which of its features, at a promised rate of false alarms."""
+"""Change: find changes of a stream and the feature that changed, at a promised rate of false alarms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from icvi_jax.spec import is_number, number, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace
 
 APART = 5
-"""Samples between two alarms at least."""
+"""Fewest samples between two alarms."""
 
 SEEN = 6
 """Blocks of white noise that count as seen at the start."""
 
 
 class ChangeState(NamedTuple):
-    """O(p) numbers a stream and a ring of `lag` samples, with seasons one of a season too.
+    """O(p) numbers per stream and a ring of `lag` samples; with seasons also a ring of one season.
 
     Attributes
     ----------
@@ -29,10 +29,10 @@ class ChangeState(NamedTuple):
     since : (*streams), rows since the last firing.
     ready : (*streams), boolean: a block was closed since.
     open : (*streams), values in the open block.
-    contrast : what is known of the features.
+    contrast : state of the features.
     tail : how large quiet values get, (p + q, *streams): the features, then the indices.
     armed : (q, *streams), boolean: the index may fire; None without indices.
-    season : what the features usually are in each row of a season; None without seasons.
+    season : usual values of the features in each row of a season; None without seasons.
     """
 
     time: Array
@@ -53,35 +53,35 @@ class Change(SampleMonitor):
     `icvi_jax.monitors.contrast`). Each channel learns from its own block maxima how large its quiet values get (see
     `icvi_jax.monitors.tail`), so that the threshold is a false-alarm rate whatever the units, the noise and its
     autocorrelation. With P_j of the p channels, the p-value is :math:`\min_j p P_j`, and an alarm is raised where it is
-    below `false_alarms` · `block`. After an alarm the stream begins anew, but for what was learned of noise and tails.
+    below `false_alarms` · `block`. After an alarm everything starts again, except what was learned about noise and
+    tails.
 
     Indices may be channels too: y is the logarithm of the index, large is bad. They share half of the false alarms.
 
     The alarm's `cause` is the feature (−1: quiet, or an index), `p` the p-value (NaN where no channel has a value), and
-    the score −log10 p. It never stands: there is no "recovered".
+    the score −log10 p. `standing` is always False: there is no "recovered".
 
-    A hole in one column concerns that column only. A row without any value changes nothing.
+    A missing value only concerns its own column. A row without any value changes nothing.
 
     Parameters
     ----------
-    false_alarms : how many alarms a sample are raised in a quiet stream. Rates down to 1e-3 are kept on real streams;
-        1e-4 may turn out several times as many (see `icvi_jax.monitors.budget`).
-    silent, lag : rows at the start in which nothing is said, and by which "before" is late.
+    false_alarms : alarms per sample in a quiet stream. Rates down to 1e-3 are kept on real streams;
+        1e-4 may be several times as many (see `icvi_jax.monitors.budget`).
+    silent, lag : rows at the start without alarms, and rows by which "before" is late.
     indices : names of indices that are channels too.
-    slower : look at each feature with slower means too (λ .97 and .997): sees small steps and drifts.
-    spread : look at how much each feature scatters too: sees variances change, and some steps under noise with memory;
-        on streams with bursts it costs false alarms.
-    jumps : look at the last four values of each feature too: sees steps and variances in signals with memory, where the
-        other views are heard less (see `icvi_jax.monitors.jumps`).
-    season : rows in a cycle, such as 144 for a day of ten-minute means; 0: none. What each feature usually is at that
-        row of the cycle is taken from it first (see `icvi_jax.monitors.seasons`). The first cycle is only learned from.
-    fast, slow : forgetting of "now" and of "before".
-    steady : forgetting of the variance.
+    slower : also use slower means of each feature (λ .97 and .997): finds small steps and drifts.
+    spread : also use how much each feature scatters: finds changes of variance, and some steps under noise with memory;
+        on streams with bursts it gives more false alarms.
+    jumps : also use the last four values of each feature: finds steps and variances in signals with memory, where the
+        other views count less (see `icvi_jax.monitors.jumps`).
+    season : rows in a cycle, such as 144 for a day of ten-minute means; 0: none. The usual value of each feature at
+        that row is subtracted first (see `icvi_jax.monitors.seasons`). The first cycle is only learned.
+    fast, slow, steady : forgetting of "now", of "before" and of the variance.
     block : values in a block. The start of the features' tails suits 15.
-    warm : maxima an index is listened to before it may fire.
+    warm : number of maxima of an index before it may raise an alarm.
     memory : how many maxima a tail remembers.
     floor : least spread of the maxima.
-    mute : a feature of which a larger share of values just repeat the one before has no channel for the time being.
+    mute : a feature has no channel while a larger share of its values repeat the one before.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Change(SampleMonitor):
         if self.jumps and self.lag < jumps.BACK:
             raise ValueError(f"Change(lag={self.lag}, jumps=True): jumps need a lag of {jumps.BACK} rows or more")
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
-            raise ValueError(f"Change(indices={self.indices!r}): needs a tuple of names, such as ('xb',)")
+            raise ValueError(f"Change(indices={self.indices!r}): expected a tuple of names, such as ('xb',)")
         wanted = {
             "fast": (0 < self.fast < 1, "a number in (0, 1)"),
             "slow": (0 < self.slow < 1, "a number in (0, 1)"),
@@ -212,7 +212,7 @@ class Change(SampleMonitor):
         )
 
     def muted(self, state: ChangeState) -> Array:
-        """Which features have no channel now since their values hardly ever move: (p, *streams), boolean."""
+        """Which features have no channel now, because their values hardly ever change: (p, *streams), boolean."""
         return state.contrast.repeats > cast(self.mute, state.contrast.repeats)
 
     @property
@@ -241,7 +241,7 @@ class Change(SampleMonitor):
 
 
 def _read(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
-    """The logarithms of the indices, large is bad, and where they can be read: (q, *streams)."""
+    """The logarithms of the indices, large is bad, and where they can be used: (q, *streams)."""
     for name, one in heard.items():
         if not one.positive:
             raise ValueError(f"Change(indices=…): {name!r} may be negative: no logarithm; watch it with Distress")

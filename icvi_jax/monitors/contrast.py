@@ -10,8 +10,8 @@ and is `lag` samples late, so that the two do not overlap:
 with v the variance of a sample about the mean before it. That is one *view*. There may be more of the same feature: a
 slower pair of means, which sees small steps and drifts; a view of the distances |x − m_s| instead of x, which sees that
 a feature scatters more; and one of the last four values, which holds against memory (`icvi_jax.monitors.jumps`). The
-contrast of a feature is the largest over its views: one number, however many there are, so that one threshold is
-learned and nothing has to be shared out.
+contrast of a feature is the largest over its views: one number for all, so that one threshold is learned and no rate
+has to be divided.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from icvi_jax.monitors.means import SURE, Mean, Variance, blank, follow, learn, 
 from icvi_jax.types import Array, Namespace
 
 SETTLED = 10
-"""Samples that "before" must have heard, or could have, before the two are compared."""
+"""Samples that "before" must have, or could have, before the two are compared."""
 
 WEIGHTY = 5.0
-"""The variance listens once "before" weighs more than this."""
+"""The variance is learned when "before" weighs more than this."""
 
 SLOWEST = 0.002
 """The share of repeated values is a mean over about 500 samples."""
@@ -103,7 +103,7 @@ def start(
 def take(
     state: ContrastState, x: Array, there: Array, time: Array, fades: Fades, mute: Array, slower: bool, spread: bool
 ) -> tuple[ContrastState, Array, Array]:
-    """Take in a row.
+    """Process a row.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def take(
     xp = namespace(x)
     lag, row = state.ring.shape[0], xp.any(there, axis=0)
 
-    # A counter that rarely moves says nothing by not moving; a feature that never moved begins when it does.
+    # Repeated values of a counter that rarely changes do not count; a constant feature begins with its first change.
     same = there & (x == state.last)
     gain = larger(1 / xp.astype(larger(time, xp.ones_like(time)), x.dtype), xp.full_like(x[0, ...], SLOWEST))
     turned = there & (time >= 1)
@@ -167,7 +167,7 @@ def take(
 
 
 def begin(state: ContrastState, where: Array) -> ContrastState:
-    """The state where a new regime has begun with the row just taken in: variances and the ring are kept."""
+    """The state where a new regime has begun with the last row: variances and the ring are kept."""
     age = namespace(state.age).where(where, namespace(state.age).ones_like(state.age), state.age)
     return state._replace(views=tuple(_blank(view, where) for view in state.views), age=age)
 
@@ -191,11 +191,11 @@ def _contrast(view: View, able: Array) -> tuple[Array, Array]:
 
 
 def _blank(view: View, where: Array) -> View:
-    """The view with means of nothing yet; its variance is kept."""
+    """The view with empty means; its variance is kept."""
     return view._replace(now=blank(view.now, where), before=blank(view.before, where))
 
 
 def _pushed(ring: Array, row: Array, where: Array) -> Array:
-    """The ring with a row more and the oldest gone."""
+    """The ring with a new row and without the oldest."""
     xp = namespace(ring)
     return xp.where(where, xp.concat([ring[1:, ...], row[None, ...]], axis=0), ring)

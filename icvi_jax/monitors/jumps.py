@@ -1,14 +1,14 @@
-r"""Jumps: a view of a feature that holds against memory, since it looks at the last four values only.
+r"""Jumps: a view of a feature for signals with memory; it only uses the last four values.
 
-A signal that remembers is far from its mean of an hour ago most of the time, but from one sample to the next it hardly
-moves. So a step that is small beside the spread of the signal is large beside its moves. The *gap* J is the distance
-between the range of the last two values and that of the two before, 0 where they overlap: two of each, so that one
-outlier is no jump. Its contrast is :math:`J^2/u`, with u the variance of a sample as neighbours tell it: half the mean
-square of their differences, and at least .03 v.
+A signal with memory is far from its mean of an hour ago most of the time, but from one sample to the next it hardly
+moves. So a step that is small compared with the spread of the signal is large compared with its moves. The *gap* J is
+the distance between the range of the last two values and that of the two before, 0 where they overlap: two of each, so
+that one outlier is not a jump. Its contrast is :math:`J^2/u`, with u the variance of a sample from its neighbours: half
+the mean square of their differences, and at least .03 v.
 
-In white noise u is v, the variance about the mean before. With memory it is smaller, and v understates how far means
-stray: the y of all other views is taken times :math:`(r/(2−r))^{3/8}`, r = u/v ≤ 1, so that they are heard less the
-more memory there is.
+In white noise u is v, the variance about the mean before. With memory it is smaller, and v is too small for the errors
+of means: the y of all other views is multiplied by :math:`(r/(2−r))^{3/8}`, r = u/v ≤ 1, so that they count less with
+more memory.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from icvi_jax.monitors.means import SURE, Variance, learn
 from icvi_jax.types import Array
 
 LEAST = 0.03
-"""Least u as a share of v: in a signal that hardly ever moves, a small move is no jump."""
+"""Smallest u as a share of v: in a signal that hardly ever moves, a small move is not a jump."""
 
 BACK = 3
-"""Rows before this one that are looked at."""
+"""Rows before this one that are used."""
 
 
 def take(
     rough: Variance, x: Array, ring: Array, able: Array, moves: Array, v: Array, steady: Array
 ) -> tuple[Variance, Array, Array, Array]:
-    """Take in a row.
+    """Process a row.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def take(
     rough
     y : (p, *streams), the fourth root of the contrast; 0 where there is none.
     known : (p, *streams), whether there is one.
-    scale : (p, *streams), what the y of other views are taken times.
+    scale : (p, *streams), the factor for the y of other views.
     """
     xp = namespace(x)
     first, second, third = (ring[-k, ...] for k in range(1, BACK + 1))

@@ -1,4 +1,4 @@
-"""Fading means and the variances learned about them, as contrasts of a feature need them."""
+"""Fading means and the variances about them, for contrasts of a feature."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def share(mean: Mean, where: Array) -> Array:
 
 
 def blank(mean: Mean, where: Array) -> Mean:
-    """The mean of nothing yet."""
+    """An empty mean."""
     xp = namespace(mean.weight)
     return Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean))

@@ -1,8 +1,8 @@
-"""Seasons: what a feature usually is at this hour of the day, to be taken from it before anything is compared.
+"""Seasons: the usual value of a feature at this hour of the day, subtracted before anything is compared.
 
 The profile has one value for each row of a season. It is the mean over the seasons at first and later forgets, keeping
-nine tenths a season. A step goes into it season by season, so its echo is small; one that comes in the first few
-seasons may be heard again a season later.
+nine tenths a season. A step enters it season by season, so its echo is small; a step in the first few seasons may raise
+another alarm a season later.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def start(season: int, features: int, streams: tuple[int, ...], xp: Namespace, d
 
 
 def take(state: SeasonState, x: Array, there: Array) -> tuple[SeasonState, Array, Array]:
-    """The state after a row, what is left of its values, and where something is: nothing in a first season.
+    """The state after a row, its values minus the profile, and where they exist: nowhere in the first season.
 
-    x and `there` are (p, *streams), False in holes; a row without any value changes nothing.
+    x and `there` are (p, *streams), `there` is False for missing values; a row without any value changes nothing.
     """
     xp = namespace(x)
     profile, row = state.profile, xp.any(there, axis=0)
