@@ -177,7 +177,7 @@ class TestMessages:
         for wrong, words in (
             (lambda: icvi.run_fleet(pipe, X, every=0), "every=0"),
             (lambda: icvi.run_fleet(pipe, X, elapsed=np.ones(3)), r"elapsed.*\(45,\) or \(21, 45\)"),
-            (lambda: icvi.run_fleet(pipe, iter([])), "iterator is empty"),
+            (lambda: icvi.run_fleet(pipe, iter([])), "iterator has no samples"),
             (lambda: icvi.run_fleet(pipe, iter([X]), elapsed=np.ones(45)), r"pairs \(chunk, elapsed\)"),
             (lambda: icvi.run_fleet(pipe, iter([X, X[:5]]), keep=FIELDS), "had 21 streams, this one has 5"),
             (lambda: icvi.run_fleet(pipe, X, mesh=Mesh(np.array(jax.devices()[:1]), ("data",))), "'streams'"),

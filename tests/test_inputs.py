@@ -196,3 +196,53 @@ def test_monitors_of_samples_alone_go_through_every_entry():
         reading = live.tick(X[:, t])
         np.testing.assert_array_equal(reading.alarms["change"].score, fleet.alarms["change"].score[:, t])
     assert fleet.centers.shape == (3, T, 0, P) and reading.centers.shape == (3, 0, P)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_row_with_a_hole_sets_no_origin(entry):
+    X = samples(0.0, 1.0)
+    first = np.full((len(X), 1, P), np.nan)
+    first[:, :, 0] = 1e9
+    got = ENTRIES[entry](np.concatenate([first, X], axis=1))
+    true = ENTRIES[entry](X)
+    np.testing.assert_allclose(got.values["xb"][:, 1:], true.values["xb"], rtol=1e-6)
+
+
+def test_a_row_with_a_hole_sets_no_origin_in_validate():
+    X, labels = samples(0.0, 1.0)[0], np.arange(T) % K
+    got = icvi.validate(PANEL, np.concatenate([[[1e9, np.nan]], X]), labels=np.append(0, labels))
+    np.testing.assert_allclose(got["xb"][1:], icvi.validate(PANEL, X, labels=labels)["xb"], rtol=1e-6)
+
+
+def test_an_iterator_may_use_its_memory_again_and_have_nothing_for_a_while():
+    X = samples(0.0, 1.0)
+
+    def chunks():
+        memory = np.empty((len(X), 40, P))
+        for t in range(0, T, 40):
+            memory[...] = X[:, t : t + 40]
+            yield memory
+            yield memory[:, :0]
+
+    run = icvi.run_fleet(PIPE, chunks())
+    np.testing.assert_array_equal(run.readings.values["xb"], icvi.run_fleet(PIPE, X).readings.values["xb"])
+
+
+def test_a_live_fleet_takes_other_orders_of_bytes_and_one_name():
+    live, other = icvi.Live(PIPE, P, "roof"), icvi.Live(PIPE, P, 1)
+    assert live.names == ("roof",)
+    for x in samples(0.0, 1.0)[:1, :9].swapaxes(0, 1):
+        got = live.tick(x.astype(">f8"))
+        np.testing.assert_array_equal(got.values["xb"], other.tick(x).values["xb"])
+
+
+def test_a_scan_names_a_state_that_does_not_fit():
+    X = jnp.zeros((4, P))
+    wrong = {
+        "not a state of this pipeline": icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=K + 1), panel=PANEL).init(P),
+        "the state is for 3 features": PIPE.init(P + 1),
+        "the state is for 4 streams": PIPE.init(P, (4,)),
+    }
+    for words, state in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            icvi.scan(PIPE, state, X)

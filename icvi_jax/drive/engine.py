@@ -85,7 +85,7 @@ class Engine:
     def place(self, state: PipelineState, room: int = 0) -> None:
         """Set the streams, with room for `room` of them."""
         self.features, self.streams = state.anchor.high.shape
-        self._origin = Origin(state.anchor)
+        self._origin = Origin(state.anchor, self._pipe.by_column)
         self._room = max(room, self.streams)
         self._load(_bare(state))
 

@@ -89,6 +89,8 @@ def run_fleet(
 
     for chunk, gaps in _ahead(X) if isinstance(X, Iterator) else [(X, elapsed)]:
         given = inputs.given("run_fleet", chunk, backend)
+        if chunks and given.x.ndim == 3 and given.x.shape[1] == 0:
+            continue  # a source that had nothing for a while
         inputs.fits("run_fleet", pipe, given.x, state, "N, T, p", chunks)
         N, T, _ = given.x.shape
         if engine is None:
@@ -112,7 +114,7 @@ def run_fleet(
         else:
             parts.append(engine.advance(given.x, gaps, every, told))
     if engine is None:
-        raise ValueError("run_fleet: the iterator is empty")
+        raise ValueError("run_fleet: the iterator has no samples")
     readings = parts[0] if len(parts) == 1 else jax.tree.map(_joined, *parts)
     if isinstance(engine, Engine):
         return Run(*inputs.returned((engine.end(), readings), library))
@@ -126,10 +128,19 @@ def _joined(*parts: Array) -> Array:
 
 
 def _ahead(chunks: Iterator[State]) -> Iterator[tuple[Array, Array | None]]:
-    """Chunks with their elapsed times, each loaded in a thread while the last one is in use."""
+    """Chunks with their elapsed times, each loaded in a thread while the last one is in use.
+
+    They are copied there: the iterator may use the memory of one for the next.
+    """
     end = object()
+
+    def load() -> State:
+        chunk = next(chunks, end)
+        pair = chunk if isinstance(chunk, tuple) else (chunk, None)
+        return end if chunk is end else tuple(a.copy() if isinstance(a, np.ndarray) else a for a in pair)
+
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, chunks, end)
-        while (chunk := coming.result()) is not end:
-            coming = reader.submit(next, chunks, end)
-            yield chunk if isinstance(chunk, tuple) else (chunk, None)
+        coming = reader.submit(load)
+        while (pair := coming.result()) is not end:
+            coming = reader.submit(load)
+            yield pair

@@ -107,7 +107,7 @@ def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axe
     if 0 in shape:
         raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {shape}")
     if state is not None:
-        return _own_state(caller, pipe, state, p, shape[:-2])
+        return own_state(caller, pipe, state, p, shape[:-2])
     least = pipe.least(p)
     if least > T and not more:
         name = type(pipe.clusterer).__name__
@@ -194,7 +194,7 @@ def _bits(x: Array) -> int:
     return int(array_api_compat.array_namespace(x).finfo(x.dtype).bits)
 
 
-def _own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:
+def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:
     """Raise a ValueError for a state of another pipeline, other features or another fleet."""
     if not isinstance(state, PipelineState):
         raise ValueError(f"{caller}(state=…): expected a state such as run(…).state, got {type(state).__name__}")

@@ -34,7 +34,7 @@ class Live:
     ----------
     pipe : the pipeline.
     features : p, the number of features.
-    streams : how many streams (their names are "0", "1", …), or their names.
+    streams : how many streams (their names are "0", "1", …), or their names; a string is one name.
     dtype : floating type of state and readings; by default float32, or float64 with `jax_enable_x64`.
     keep : fields of the reading to return; the others are None and cost nothing.
     capacity : room for at least this many streams: until there are more, an engine that compiles for a number of
@@ -64,7 +64,7 @@ class Live:
         self,
         pipe: Pipeline,
         features: int,
-        streams: int | Sequence[str],
+        streams: int | str | Sequence[str],
         dtype: type | str | np.dtype | None = None,
         keep: tuple[str, ...] = inputs.FIELDS,
         capacity: int | None = None,
@@ -79,7 +79,7 @@ class Live:
         self._features = features
         self._dtype = float_type(dtype)
         self._keep = inputs.wanted("Live", keep)
-        self._names = all_names((), streams)
+        self._names = all_names((), [streams] if isinstance(streams, str) else streams)
         self.extra: Mapping[str, object] | None = None
         pipe, self._budget = allowed(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
         self.pipe = pipe
@@ -230,7 +230,7 @@ class Live:
         return self.positions + ticks if offsets is None else moved_on(self._names, self.positions, offsets)
 
     def _samples(self, caller: str, x: Array) -> np.ndarray:
-        if type(x) is np.ndarray and x.dtype.char in "fd":
+        if type(x) is np.ndarray and x.dtype in (np.float32, np.float64):
             return x
         return np.asarray(inputs.given(f"Live.{caller}", x, "numpy").x)
 

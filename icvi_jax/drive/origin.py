@@ -15,13 +15,19 @@ from icvi_jax.kernels.arrays import reach
 class Origin:
     """The origins of N streams of p columns.
 
+    Parameters
+    ----------
+    anchor : where they are now.
+    by_column : each column has its first usable value as origin. Otherwise only a row without holes counts.
+
     Attributes
     ----------
     value : (N, p), float64; 0 where a column has none yet.
     settled : every column of every stream has one.
     """
 
-    def __init__(self, anchor: Anchor) -> None:
+    def __init__(self, anchor: Anchor, by_column: bool) -> None:
+        self._by_column = by_column
         high, low, there = (np.asarray(a).T for a in anchor)
         self.dtype = np.dtype(high.dtype)
         self._set = np.array(there, bool, order="C")
@@ -45,6 +51,8 @@ class Origin:
                 break
             part = X[open_rows, lo:hi]
             good = np.abs(part) <= self._limit
+            if not self._by_column:
+                good &= good.all(axis=2, keepdims=True)
             first = good.argmax(axis=1)[:, None, :]
             value = np.take_along_axis(part, first, axis=1)[:, 0].astype(np.float64)
             new = good.any(axis=1) & ~self._set[open_rows]

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.drive.accelerated import kernel_for
+from icvi_jax.drive.inputs import own_state
 from icvi_jax.drive.platforms import kernels
 from icvi_jax.drive.xla import Step, scan_traced
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -59,14 +60,13 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     >>> readings.values["xb"].shape
     (50, 8)
     """
-    dtype = state.anchor.high.dtype
-    X = jnp.asarray(X, dtype)
-    if X.shape[1:] != state.anchor.high.shape:
-        raise ValueError(
-            f"scan(X=…): expected shape (T, {', '.join(map(str, state.anchor.high.shape))}), got {X.shape}"
-        )
+    X = jnp.asarray(X)
+    if X.ndim < 2:
+        raise ValueError(f"scan(X=…): expected the axes (T, p, *streams), got shape {X.shape}")
+    own_state("scan", pipe, state, X.shape[1], X.shape[2:])
+    X = X.astype(state.anchor.high.dtype)
     if elapsed is not None:
-        elapsed = jnp.asarray(elapsed, dtype)
+        elapsed = jnp.asarray(elapsed, X.dtype)
         if elapsed.shape not in (X.shape[:1], (X.shape[0], *X.shape[2:])):
             raise ValueError(f"scan(elapsed=…): expected one number a sample, {X.shape[:1]}, got {elapsed.shape}")
     return scan_step(_step, pipe, state, X, elapsed)

@@ -106,7 +106,7 @@ def _on_host(
 ) -> dict[str, np.ndarray]:
     """Compute the panel over a recording, cut into lanes or in one."""
     k, p = source.k, source.features
-    anchor = Origin(no_anchor(p, (1,), np, dtype))
+    anchor = Origin(no_anchor(p, (1,), np, dtype), by_column=False)
     anchor.meet(parts[0][None])
     origin = anchor.value[0]
     centers, active, names = fixed

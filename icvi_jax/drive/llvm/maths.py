@@ -1,4 +1,4 @@
-r"""exp, log, pow and their kin for vectors, in either precision, to within 2 units in the last place.
+r"""exp, log, pow and similar functions for vectors, to within 2 units in the last place (tanh 4, logistic 3).
 
 Each is one function of LLVM without branches and without calls, the same for any number of lanes. Ranges are reduced by
 powers of two, and what is left is a power series (its coefficients are plain fractions):
