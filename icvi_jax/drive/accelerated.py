@@ -16,8 +16,9 @@ from jax import Array
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.graph import Unsupported
-from icvi_jax.drive.xla import Done, Step, in_pieces
+from icvi_jax.drive.xla import Step, in_pieces
 
 if TYPE_CHECKING:
     from icvi_jax.drive.pallas import Kernel
@@ -83,18 +84,8 @@ class Accelerated:
         """The states of the first streams as new NumPy arrays (…, N)."""
         return self._kernel.state(jax.tree.map(lambda a: a[:, :streams], jax.device_get(words)))
 
-    def run(
-        self,
-        model: object,
-        words: Words,
-        X: np.ndarray,
-        origin: np.ndarray,
-        elapsed: np.ndarray | None = None,
-        phase: int = 0,
-        every: int = 1,
-        done: Done | None = None,
-    ) -> tuple[Words, object]:
-        """Process X (N, T, p): one launch per piece of time."""
+    def run(self, model: object, words: Words, feed: Feed) -> tuple[Words, object]:
+        """Process samples: one launch per piece of time."""
         room, kernel = words.floats.shape[-1], self._kernel
         shapes = [jax.ShapeDtypeStruct((*part.shape, room), part.dtype) for part in kernel.unrolled.outputs]
         most = min(self._longest(room // self._mesh.size), max(1, BUDGET * self._mesh.size // (kernel.row * room)))
@@ -104,11 +95,11 @@ class Accelerated:
             short = (1 << (Z.shape[1] - 1).bit_length()) - Z.shape[1]
             wide = np.pad(Z, [(0, 0), (0, short), (0, 0)])
             gaps = None if gaps is None else np.pad(gaps, [(0, 0)] * (gaps.ndim - 1) + [(0, short)])
-            words, made = self._launch(model, words, wide, gaps, np.int32(phase), np.int32(Z.shape[1]), every)
+            words, made = self._launch(model, words, wide, gaps, np.int32(phase), np.int32(Z.shape[1]), feed.every)
             return words, made
 
         outputs = jax.tree.unflatten(kernel.unrolled.output_tree, shapes)
-        return in_pieces(launch, words, outputs, X, origin, elapsed, phase, every, done, np.dtype(np.float32), length)
+        return in_pieces(launch, words, outputs, feed, np.dtype(np.float32), length)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 9), donate_argnums=4)

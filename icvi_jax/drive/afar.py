@@ -12,9 +12,9 @@ from jax.sharding import PartitionSpec as P
 
 from icvi_jax.drive import inputs
 from icvi_jax.drive.engine import Walk
+from icvi_jax.drive.feed import Done
 from icvi_jax.drive.loop import loop
 from icvi_jax.drive.scan import scan_fleet
-from icvi_jax.drive.xla import Done
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading

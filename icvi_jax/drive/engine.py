@@ -8,12 +8,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from icvi_jax.drive.feed import Done, Feed
 from icvi_jax.drive.inputs import FIELDS
 from icvi_jax.drive.native import Native
 from icvi_jax.drive.origin import Origin
 from icvi_jax.drive.platforms import devices_for, program_for
 from icvi_jax.drive.ticks import Ticks
-from icvi_jax.drive.xla import Done
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading, State
 
@@ -129,9 +129,8 @@ class Engine:
             self._load(rest)
         self._origin.meet(X)
         reading: Reading
-        self._words, reading = self.program.run(
-            self._pipe, self._words, X, self._origin.value, elapsed, self._phase, every, done
-        )
+        feed = Feed(X, self._origin.value, elapsed, every, self._phase, done)
+        self._words, reading = self.program.run(self._pipe, self._words, feed)
         self._phase = (self._phase + X.shape[1]) % every
         if reading.centers is None:
             return reading

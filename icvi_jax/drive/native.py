@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.graph import Unsupported
 from icvi_jax.drive.llvm.program import compile_step
-from icvi_jax.drive.xla import Done, Step, precise
+from icvi_jax.drive.xla import Step, precise
 from icvi_jax.types import State
 
 __all__ = ["Native", "Unsupported"]
@@ -42,24 +43,15 @@ class Native:
         """The states as arrays; words of their type are not copied."""
         return self.code.state(words, streams)
 
-    def run(
-        self,
-        model: State,
-        words: State,
-        X: np.ndarray,
-        origin: np.ndarray,
-        elapsed: np.ndarray | None = None,
-        phase: int = 0,
-        every: int = 1,
-        done: Done | None = None,
-    ) -> tuple[State, State]:
-        """Process X (N, T, p)."""
+    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+        """Process samples, in one piece if nobody asks for progress."""
+        X, origin, elapsed, every, phase, done = feed
         N, T, _ = X.shape
         numbers = self.code.numbers(model)
         if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():
             X = X.astype(np.float64)  # the origin has more digits than these samples
         elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
-        out = self.code.outputs(N, (phase + T) // every)
+        out = self.code.outputs(N, feed.rows)
         size = T if done is None else max(1, PIECE // N)
         for lo in range(0, T, size):
             hi, begun = min(lo + size, T), (phase + lo) // every

@@ -18,8 +18,8 @@ from jax.sharding import Mesh
 
 from icvi_jax.drive import xla
 from icvi_jax.drive.accelerated import Accelerated, kernel_for
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.native import Native, Unsupported
-from icvi_jax.drive.xla import Done
 from icvi_jax.types import State
 
 ENGINES = ("llvm", "xla", "pallas-interpret")
@@ -40,22 +40,8 @@ class Program(Protocol):
     def fetch(self, words: State, streams: int) -> State:
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
 
-    def run(
-        self,
-        model: State,
-        words: State,
-        X: np.ndarray,
-        origin: np.ndarray,
-        elapsed: np.ndarray | None = None,
-        phase: int = 0,
-        every: int = 1,
-        done: Done | None = None,
-    ) -> tuple[State, State]:
-        """Process X (N, T, p) relative to the origin (N, p), with elapsed (T,) or (N, T).
-
-        Returns the states (those given are consumed), and the outputs (N, rows, …) of each `every`-th sample, where
-        `phase` samples have passed since the last.
-        """
+    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept."""
 
 
 _programs: dict[tuple[object, ...], Program] = {}

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.origin import about
 from icvi_jax.types import Array, State
 
@@ -28,9 +29,6 @@ Step = Callable[..., tuple[State, State]]
 
 Words = TypeVar("Words")
 """The states of a fleet, as a program keeps them."""
-
-Done = Callable[[int], None]
-"""Is told how many samples, of all streams together, are done."""
 
 
 class Program:
@@ -66,23 +64,14 @@ class Program:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def run(
-        self,
-        model: object,
-        words: object,
-        X: np.ndarray,
-        origin: np.ndarray,
-        elapsed: np.ndarray | None = None,
-        phase: int = 0,
-        every: int = 1,
-        done: Done | None = None,
-    ) -> tuple[object, object]:
-        """Process X (N, T, p), in pieces of time."""
+    def run(self, model: object, words: object, feed: Feed) -> tuple[object, object]:
+        """Process samples, in pieces of time."""
+        X, every = feed.X, feed.every
         leaves, p = jax.tree.leaves(words), X.shape[-1]
         room = leaves[0].shape[-1] if leaves else len(X)
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
-            gap = None if elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
+            gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
             shapes = jax.eval_shape(self.step, model, words, sample, gap)[1]
             size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
             longest = max(1, int(BUDGET / (size + room * p * self.dtype.itemsize)))
@@ -92,23 +81,18 @@ class Program:
                 return words, made
 
             even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
-            return in_pieces(launch, words, shapes, X, origin, elapsed, phase, every, done, self.dtype, even)
+            return in_pieces(launch, words, shapes, feed, self.dtype, even)
 
 
 def in_pieces(
     launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]],
     words: Words,
     shapes: object,
-    X: np.ndarray,
-    origin: np.ndarray,
-    elapsed: np.ndarray | None,
-    phase: int,
-    every: int,
-    done: Done | None,
+    feed: Feed,
     dtype: np.dtype,
     length: int,
 ) -> tuple[Words, object]:
-    """Take in X (N, T, p) a piece of time after the other.
+    """Process samples, one piece of time after the other.
 
     Parameters
     ----------
@@ -116,9 +100,10 @@ def in_pieces(
     shapes : of the outputs of one sample, (…, room).
     length : of a piece.
     """
+    X, origin, elapsed, every, phase, done = feed
     N, T, _ = X.shape
     room = jax.tree.leaves(shapes)[0].shape[-1] if jax.tree.leaves(shapes) else N
-    out = jax.tree.map(lambda a: np.empty((N, (phase + T) // every, *a.shape[:-1]), a.dtype), shapes)
+    out = jax.tree.map(lambda a: np.empty((N, feed.rows, *a.shape[:-1]), a.dtype), shapes)
     row = 0
 
     def fetch(made: object, row: int, rows: int, samples: int) -> None:

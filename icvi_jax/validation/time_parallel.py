@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.anchor import no_anchor
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import precise
 from icvi_jax.panel import Panel, PanelState
@@ -110,7 +111,7 @@ def _ran(step: Gather | Summarize, model: Model, start: State, rows: Rows, dtype
     program = program_for(step, model, one, dtype, rows.columns, rows.timed, rows.lanes)
     words = program.place(start, rows.lanes)
     for piece, gaps in rows:
-        words, _ = program.run(model, words, piece, rows.origin, gaps)
+        words, _ = program.run(model, words, Feed(piece, rows.origin, gaps))
     return program.fetch(words, rows.lanes)
 
 

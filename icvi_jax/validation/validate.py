@@ -8,6 +8,7 @@ import numpy as np
 
 from icvi_jax.anchor import no_anchor
 from icvi_jax.drive import inputs
+from icvi_jax.drive.feed import Feed
 from icvi_jax.drive.origin import Origin
 from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import scan_traced
@@ -126,7 +127,7 @@ def _on_host(
     words = program.place(state, lanes)
     for piece, gaps in rows:
         values: State
-        words, values = program.run(model, words, piece, rows.origin, gaps)
+        words, values = program.run(model, words, Feed(piece, rows.origin, gaps))
         pieces.append(values)
     return {name: rows.joined([piece[name] for piece in pieces]) for name in pieces[0]}
 
