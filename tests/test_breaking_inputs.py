@@ -87,7 +87,7 @@ def test_the_caller_may_reuse_its_buffers():
 
 
 def test_labels_shorter_than_the_data_are_refused():
-    with pytest.raises(ValueError, match="one label a sample"):
+    with pytest.raises(ValueError, match="one label per sample"):
         icvi.validate(icvi.Panel(indices=ALL), np.zeros((5, 2)), labels=[0, 1, 0, 1])
 
 
