@@ -185,7 +185,7 @@ def _contrast(view: View, able: Array) -> tuple[Array, Array]:
     xp = namespace(view.variance)
     v, one = view.variance, xp.ones_like(view.variance)
     known = able & (view.learned >= SURE) & (v > 0) & (view.before.weight > 0)
-    of_means = share(view.now, known) + share(view.before, known)
+    of_means = share(view.now) + share(view.before)
     contrast = (view.now.mean - view.before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, of_means, one))
     return xp.where(known, xp.sqrt(xp.sqrt(contrast)), xp.zeros_like(v)), known
 

@@ -37,7 +37,7 @@ def follow(mean: Mean, x: Array, where: Array, fade: Array) -> tuple[Mean, Array
     weight = xp.where(where, fade * mean.weight + 1, mean.weight)
     e = xp.where(where, x - mean.mean, xp.zeros_like(x))
     squares = xp.where(where, fade * fade * mean.squares + 1, mean.squares)
-    return Mean(weight, squares, mean.mean + e / larger(weight, xp.ones_like(weight))), e
+    return Mean(weight, squares, mean.mean + e * _inverse(weight)), e
 
 
 def learn(variance: Variance, square: Array, where: Array, fade: Array, outlying: float = OUTLYING) -> Variance:
@@ -49,10 +49,15 @@ def learn(variance: Variance, square: Array, where: Array, fade: Array, outlying
     return Variance(xp.where(where, v + gain * (square - v), v), learned)
 
 
-def share(mean: Mean, where: Array) -> Array:
-    """Q/W²: the variance of the mean over that of a value."""
-    xp = namespace(mean.weight)
-    return mean.squares / xp.where(where, mean.weight * mean.weight, xp.ones_like(mean.weight))
+def share(mean: Mean) -> Array:
+    """Q/W²: the variance of the mean over that of a value; 0 of an empty mean."""
+    inverse = _inverse(mean.weight)
+    return mean.squares * (inverse * inverse)
+
+
+def _inverse(weight: Array) -> Array:
+    """1/W, the same expression in both places, so that compiled code divides once; a weight is 0 or at least 1."""
+    return 1 / larger(weight, namespace(weight).ones_like(weight))
 
 
 def blank(mean: Mean, where: Array) -> Mean:

@@ -65,7 +65,8 @@ def start(
 
 def rarity(tail: Tail, y: Array, floor: Array) -> Array:
     """The number a of P(y): the smaller, the rarer."""
-    return -(y - tail.level) / _scale(tail, floor) - EULER
+    n, s = _scale(tail, floor)
+    return -(y - tail.level) * n / s - EULER
 
 
 def chance(a: Array) -> Array:
@@ -84,7 +85,8 @@ def log_chance(a: Array, p: Array) -> Array:
 def threshold(tail: Tail, chance: Array, floor: Array) -> Array:
     """The y whose P(y) is `chance`."""
     xp = namespace(tail.level)
-    return tail.level - _scale(tail, floor) * (xp.log(-xp.log1p(-chance)) + EULER)
+    n, s = _scale(tail, floor)
+    return tail.level - s / n * (xp.log(-xp.log1p(-chance)) + EULER)
 
 
 def fed(tail: Tail, y: Array, feed: float = FEED) -> Array:
@@ -131,8 +133,8 @@ def opened(tail: Tail, where: Array) -> Tail:
     return tail._replace(peak=xp.where(where, xp.full_like(tail.peak, -math.inf), tail.peak))
 
 
-def _scale(tail: Tail, floor: Array) -> Array:
-    """σ, the scale of the Gumbel law."""
+def _scale(tail: Tail, floor: Array) -> tuple[Array, Array]:
+    """n and n σ, with the scale σ of the Gumbel law."""
     xp = namespace(tail.level)
     n = xp.astype(larger(tail.learned, xp.ones_like(tail.learned)), tail.level.dtype)
-    return GUMBEL * larger(xp.sqrt(tail.square), floor) * (1 + 2 / n)
+    return n, GUMBEL * larger(xp.sqrt(tail.square), floor) * (n + 2)
