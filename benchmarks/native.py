@@ -57,7 +57,7 @@ def native(kind, k, p, X):
     first = time.perf_counter() - clock
     start, numbers = program.words(pipe.init(p, (len(X),), xp=np, dtype=np.float32)), program.numbers(pipe)
     out = program.outputs(*X.shape[:2])
-    return first, lambda: program.run(start.copy(), numbers, X, out=out, threads=1 if CORE else None)
+    return first, lambda: program.run(start.copy("K"), numbers, X, out=out, threads=1 if CORE else None)
 
 
 def rivals(k, X):

@@ -222,13 +222,19 @@ class Program:
         if p != layout.features or X.dtype not in (np.float32, np.float64):
             wanted = f"expected X of float32 or float64 with {layout.features} features"
             raise ValueError(f"{wanted}, got {X.dtype}{X.shape}")
-        if packed.shape != words.shape_of(layout.state, N, layout.width) or not packed.flags.c_contiguous:
+        ordered = packed.flags.f_contiguous if layout.width == 1 else packed.flags.c_contiguous
+        if packed.shape != words.shape_of(layout.state, N, layout.width) or not ordered:
             raise ValueError(f"the words are those of another program or fleet: shape {packed.shape} for {N} streams")
         out = self.outputs(N, (phase + T) // every) if out is None else out
         field = dict.fromkeys(FIELDS, 0)
         field |= dict(zip(("row_bytes", "step_bytes", "feature_bytes"), X.strides))
         field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data, "samples": X.ctypes.data}
-        field |= {"word_bytes": packed.strides[0], "double": int(X.dtype == np.float64), "last": -(-N // layout.width)}
+        field |= {
+            "word_bytes": packed.strides[0],
+            "group_bytes": packed.strides[1] * layout.width,
+            "double": int(X.dtype == np.float64),
+            "last": -(-N // layout.width),
+        }
         field |= {"streams": N, "steps": T, "every": every, "phase": phase}
         if origin is not None:
             field["origin"] = origin.ctypes.data

@@ -49,7 +49,8 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             names[i] = layout.load_number(code, "%numbers", element - number, flat.lanes[i].dtype)
     run(uniform=True)
     words = range(len(kinds))
-    places = [code.offset("%state", code.mul("%word_bytes", i)) for i in words]
+    # Words of a single number follow each other, and LLVM makes vectors of them.
+    places = [code.offset("%state", size * i if layout.width == 1 else code.mul("%word_bytes", i)) for i in words]
     flags = code.type(f"i{8 * size}")
     start = [load_word(code, place, kind, size) for place, kind in zip(places, kinds)]
     carried = [flags if kind == BOOL else code.type(kind) for kind in kinds]  # truths as words: never packed

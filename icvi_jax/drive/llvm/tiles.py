@@ -16,8 +16,8 @@ from icvi_jax.drive.llvm.layout import Layout
 from icvi_jax.drive.llvm.words import Leaf, stored
 
 FIELDS = (
-    "words word_bytes numbers samples row_bytes step_bytes feature_bytes double origin elapsed elapsed_row "
-    "elapsed_step streams steps every phase first last scratch"
+    "words word_bytes group_bytes numbers samples row_bytes step_bytes feature_bytes double origin elapsed "
+    "elapsed_row elapsed_step streams steps every phase first last scratch"
 ).split()
 
 
@@ -135,7 +135,7 @@ def write_run(layout: Layout) -> str:
     with code.loop(field["first"], field["last"]) as group:
         stream = code.mul(group, W)
         valid = code.least(code.let(f"sub i64 {field['streams']}, {stream}"), W)
-        state = code.offset(address["words"], code.mul(group, W * layout.word))
+        state = code.offset(address["words"], code.mul(group, field["group_bytes"]))
         _origins(code, p, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
             n = code.least(code.let(f"sub i64 {field['steps']}, {t0}"), tile)

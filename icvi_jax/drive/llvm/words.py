@@ -2,7 +2,8 @@
 
 Each word of the state is a row with one element a stream: the array has the shape (words, room). A word has 4 bytes, or
 8 where a type needs them. Streams are run in groups of as many as a vector has lanes, so the room is a number of whole
-groups, and an odd one: rows a power of two apart would share few places of the cache.
+groups, and an odd one: rows a power of two apart would share few places of the cache. With one lane there are no rows:
+the words of a stream follow each other in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def shape_of(leaves: Sequence[Leaf], streams: int, width: int) -> tuple[int, int
 def packed(arrays: Sequence[np.ndarray], leaves: Sequence[Leaf], width: int) -> np.ndarray:
     """Arrays (lead…, N) as words (words, room); lanes beyond N repeat the last stream."""
     streams = arrays[0].shape[-1]
-    rows = np.empty(shape_of(leaves, streams, width), f"i{size_of(leaves)}")
+    rows = np.empty(shape_of(leaves, streams, width), f"i{size_of(leaves)}", "F" if width == 1 else "C")
     at = 0
     for a, leaf in zip(arrays, leaves):
         if a.shape != (*leaf.shape, streams):
