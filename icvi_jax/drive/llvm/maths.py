@@ -53,11 +53,14 @@ def reduced(m: Maker, x: Value) -> tuple[Value, Value, Value]:
     return n, r, (a - r) - b
 
 
-def scaled(m: Maker, a: Value, n: Value) -> Value:
-    """a 2ⁿ for whole n, in two factors: neither they nor what is between them leaves the range, one rounding."""
+def scaled(m: Maker, a: Value, n: Value, whole: Value | None = None) -> Value:
+    """a 2ⁿ for whole n, in two factors: neither they nor what is between them leaves the range, one rounding.
+
+    `whole` is n as an integer, where it is known.
+    """
     if m.exponents:
         return m.lifted(a, n)
-    whole = m.integer(n)
+    whole = whole or m.integer(n)
     half = whole.shifted(1)
     return a * m.power_of_two(half) * m.power_of_two(whole - half)
 
@@ -88,11 +91,7 @@ def short_exp(m: Maker, x: Value) -> Value:
     high, low = ln2_parts(m)
     r = m.fma(n, m.number(-low), m.fma(n, m.number(-high), bounded))
     series = horner(m, r, [1 / math.factorial(i) for i in range(EXP_TERMS[24] + 1)])
-    if m.exponents:
-        return m.lifted(series, n)
-    whole = rounded.bits() - magic.bits()
-    half = whole.shifted(1)
-    return series * m.power_of_two(half) * m.power_of_two(whole - half)
+    return scaled(m, series, n, rounded.bits() - magic.bits())
 
 
 def exp2(m: Maker, x: Value) -> Value:
