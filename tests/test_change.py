@@ -110,10 +110,22 @@ class TestOptionsFindWhatTheyAreFor:
             x[:, t] = 0.9 * x[:, t - 1] + np.sqrt(1 - 0.81) * x[:, t]
         assert self.found(x) < 0.3 and self.found(x, jumps=True) > 0.6
 
-    @pytest.mark.parametrize("wrong", [{"jumps": True, "lag": 2}, {"season": -1}], ids=str)
-    def test_what_cannot_be_done_is_said(self, wrong):
-        with pytest.raises(ValueError, match="lag of 3 rows|at least 0"):
+    @pytest.mark.parametrize(
+        "wrong, words",
+        [
+            ({"jumps": True, "lag": 2}, "lag of 3 rows"),
+            ({"season": -1}, "at least 0"),
+            ({"season": 24, "jumps": True}, "choose one of them"),
+            ({"season": 24, "jumps": True, "slower": True}, "choose one of them"),
+        ],
+        ids=str,
+    )
+    def test_what_cannot_be_done_is_said(self, wrong, words):
+        with pytest.raises(ValueError, match=words):
             icvi.Change(**wrong)
+
+    def test_a_season_goes_with_other_views(self):
+        assert icvi.Change(season=24, slower=True, spread=True).season == 24
 
     def test_a_step_in_a_cycle(self):
         x = np.sqrt(0.2) * np.random.default_rng(1).normal(size=(40, 1250, 2))
@@ -177,5 +189,10 @@ class TestTheSameAlarms:
 
 
 class TestTheSameAlarmsWithOptions(TestTheSameAlarms):
-    OPTIONS = {"slower": True, "spread": True, "jumps": True, "season": 24}
+    OPTIONS = {"slower": True, "spread": True, "jumps": True}
+    PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})
+
+
+class TestTheSameAlarmsWithASeason(TestTheSameAlarms):
+    OPTIONS = {"slower": True, "spread": True, "season": 24}
     PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})

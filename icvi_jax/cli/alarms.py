@@ -37,6 +37,11 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         raise ValueError(f"--settle {alarms.settle}: expected 0 rows or more")
     if alarms.season < 0:
         raise ValueError(f"--season {alarms.season}: expected the rows of a cycle, such as 144; 0 for none")
+    if alarms.season and alarms.jumps:
+        raise ValueError(
+            f"--jumps, --season {alarms.season}: together they raise more false alarms than promised; choose one of "
+            f"them: --season where there is a cycle, --jumps for other signals with memory"
+        )
     if {"distress", "page-hinkley"} <= set(names):
         raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
     if budget is None and "change" in names:

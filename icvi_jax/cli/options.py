@@ -66,7 +66,7 @@ class Alarms:
     more alarms on small changes that are real but may not matter."""
     season: Annotated[int, Parameter(metavar="ROWS")] = 0
     """Rows in a cycle, such as 144 for a day of ten-minute means: what a column usually is at that time of the cycle is
-    taken from it before changes are looked for. The first cycle is only learned from."""
+    taken from it before changes are looked for. The first cycle is only learned from. Not with --jumps."""
     interval: float | None = None
     """Seconds between two rows of a node, for false alarms per hour or day; found in the file if not given."""
 

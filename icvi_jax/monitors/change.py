@@ -73,7 +73,7 @@ class Change(SampleMonitor):
     spread : also use how much each feature scatters: finds changes of variance, and some steps under noise with memory;
         on streams with bursts it gives more false alarms.
     jumps : also use the last four values of each feature: finds steps and variances in signals with memory, where the
-        other views count less (see `icvi_jax.monitors.jumps`).
+        other views count less (see `icvi_jax.monitors.jumps`). Not with a season.
     season : rows in a cycle, such as 144 for a day of ten-minute means; 0: none. The usual value of each feature at
         that row is subtracted first (see `icvi_jax.monitors.seasons`). The first cycle is only learned.
     fast, slow, steady : forgetting of "now", of "before" and of the variance.
@@ -116,8 +116,8 @@ class Change(SampleMonitor):
     def __post_init__(self) -> None:
         whole("Change", "lag", self.lag)
         whole("Change", "season", self.season, 0)
-        if self.jumps and self.lag < jumps.BACK:
-            raise ValueError(f"Change(lag={self.lag}, jumps=True): jumps need a lag of {jumps.BACK} rows or more")
+        if self.jumps:
+            jumps.check(self.lag, self.season)
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
             raise ValueError(f"Change(indices={self.indices!r}): expected a tuple of names, such as ('xb',)")
         wanted = {

@@ -61,9 +61,11 @@ def test_settle_keeps_still(pump, tmp_path, capsys):
 
 
 def test_options_of_change_are_handed_on():
-    options = Alarms(jumps=True, season=24)
-    monitor = monitors_of(options, [], budget_of(options))["change"]
-    assert (monitor.jumps, monitor.slower, monitor.season) == (True, True, 24)
+    jumps, season = (
+        monitors_of(options, [], budget_of(options))["change"] for options in (Alarms(jumps=True), Alarms(season=24))
+    )
+    assert (jumps.jumps, jumps.slower, jumps.season) == (True, True, 0)
+    assert (season.jumps, season.slower, season.season) == (False, False, 24)
     assert monitors_of(Alarms(), [], budget_of(Alarms()))["change"] == Change(false_alarms=1e-3)
 
 
@@ -78,6 +80,7 @@ def test_options_of_change_are_handed_on():
         (["--patience", "0"], "expected 1 row or more"),
         (["--settle", "-1"], "expected 0 rows or more"),
         (["--season", "-1"], "expected the rows of a cycle"),
+        (["--season", "24", "--jumps"], "--jumps, --season 24: together they raise more false alarms than promised"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, words):
