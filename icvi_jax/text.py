@@ -17,6 +17,17 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in flat)
 
 
+def counted(number: int, thing: str) -> str:
+    """A number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "node"), counted(2000, "node")
+    ('1 node', '2,000 nodes')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def say(text: str) -> None:
     """Print one line on standard error; errors are ignored, since a closed output is no reason to stop."""
     try:

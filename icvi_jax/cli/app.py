@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from icvi_jax.cli.config import apply_config
 from icvi_jax.cli.options import DATA, MODEL, Alarms, Config, Data, Feed, Model, Output, Panel, Site
@@ -22,6 +22,14 @@ STDIN = "stdin:"
 """Replaces `-` while parsing: if SOURCE could begin with a hyphen, a mistyped option would be taken for it."""
 Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].value.replace(STDIN, "-"), group=DATA)]
 InData = Parameter(group=DATA)
+ONE = "expected one SOURCE, before all options"
+TOO_MANY = {
+    "run": ONE,
+    "compare": ONE,
+    "fleet": f"{ONE}; for several files give the folder that has them",
+    "watch": "watch reads standard input: cat FILE | icvi watch",
+}
+"""What to say about an argument that belongs to no option."""
 DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
 OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
 FEED_OPTIONS, SITE_OPTIONS, ALARM_OPTIONS = Feed(), Site(), Alarms()
@@ -47,6 +55,9 @@ def start(arguments: Sequence[str]) -> int:
     try:
         tokens = [STDIN if token == "-" else token for token in apply_config(app, arguments)]
         result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except UnusedCliTokensError as error:
+        wanted = TOO_MANY.get(next(iter(arguments), ""), "this command takes no source")
+        return _say(one_line(f"{(error.unused_tokens or ['?'])[0]}: {wanted}"))
     except CycloptsError as error:
         return _say(one_line(str(error)))
     return result if isinstance(result, int) else 0

@@ -17,6 +17,8 @@ from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
 from icvi_jax.report.told import at
 from icvi_jax.tables import Fleet, TableError, read_fleet
+from icvi_jax.tables.table import some_names
+from icvi_jax.text import counted
 
 SHOWN, COLUMNS = 10, 3
 
@@ -24,19 +26,22 @@ SHOWN, COLUMNS = 10, 3
 def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
     """Read, compute, rank, write."""
     check_output(output)
+    if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
+        raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads)))
     budget = budget_of(alarms, fleet)
     pipe = pipeline_of(model, spreads=spreads, alarms=alarms, budget=budget)
-    _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
+    few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
+    fleet = fleet._replace(notes=(*fleet.notes, *few))
     result = compute(pipe, fleet, budget, settings_of(alarms, budget))
     _summarize(result, write_all(result, output))
     return 0
 
 
-def _check(fleet: Fleet, needed: int) -> None:
-    """Refuse a fleet in which no node has enough complete rows; it is enough that some nodes have."""
+def _check(fleet: Fleet, needed: int) -> list[str]:
+    """Refuse a fleet in which no node has enough complete rows; a note names the nodes that do not."""
     complete = np.isfinite(fleet.x).all(axis=2).sum(axis=1)
     if complete.max() < needed:
         best = int(np.argmax(complete))
@@ -47,6 +52,8 @@ def _check(fleet: Fleet, needed: int) -> None:
             1,
             1,
         )
+    few = [node for node, rows in zip(fleet.nodes, complete) if rows < needed]
+    return [f"too few rows with a reading in every column for clusters: {some_names(few)}"] if few else []
 
 
 def _summarize(result: Result, written: list[Path]) -> None:
@@ -56,19 +63,19 @@ def _summarize(result: Result, written: list[Path]) -> None:
     listening = listeners(result)
     for name in listening[:1]:
         codes, standing = result.codes[name], result.standing[name]
-        say(
-            f"{int(standing.any(axis=1).sum())} nodes were in distress at some time, "
-            f"{int(standing[:, -1].sum())} still are; {int((codes == 1).sum()):,} spikes (by {name})"
-        )
+        once, still = counted(int(standing.any(axis=1).sum()), "node"), int(standing[:, -1].sum())
+        spikes = counted(int((codes == 1).sum()), "spike")
+        say(f"in distress at some time (by {name}): {once}; still: {still:,}; {spikes}")
     for name in columns_of(result):
         codes = result.codes[name]
-        say(f"{int(codes.any(axis=1).sum())} nodes had columns that changed, {int((codes > 0).sum()):,} times in all")
+        changes, nodes = int((codes > 0).sum()), int(codes.any(axis=1).sum())
+        say(f"changes of columns: {changes:,}, in {counted(nodes, 'node')}")
     rows = []
     for n in worst_first(result)[:SHOWN]:
         rows.append((result.nodes[n], f"{score[n]:.3g}", *_alarms(result, int(n), listening[:1])))
-    lone = int((result.k.max(axis=1) <= 1).sum())
+    lone = int((result.k.max(axis=1) == 1).sum())
     if lone:
-        say(f"{lone} of {len(result.nodes)} nodes have {ONE_CLUSTER}")
+        say(f"in {lone:,} of {counted(len(result.nodes), 'node')}: {ONE_CLUSTER}")
     heads = [head for _ in listening[:1] for head in ("spikes", "in distress")]
     heads += ["columns that changed"] if len(result.codes) > len(listening) else []
     tell_table(("worst nodes", "score", *heads, "first alarm"), rows)

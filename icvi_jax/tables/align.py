@@ -70,6 +70,9 @@ def align(
             f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take means in windows with --every",
         )
     x = means(rows.x, rows.node * steps + step, nodes * steps).reshape(nodes, steps, rows.x.shape[1])
+    doubled = int(np.isfinite(rows.x).sum() - np.isfinite(x).sum())
+    if doubled and not every and length is None:
+        notes.append(f"{doubled:,} readings have the time of another one of their node and column: means are taken")
     return x, clock, tuple(notes)
 
 

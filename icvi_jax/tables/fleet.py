@@ -9,12 +9,13 @@ import numpy as np
 
 from icvi_jax.tables import arrays
 from icvi_jax.tables.align import Readings, align
+from icvi_jax.tables.folder import read_folder
 from icvi_jax.tables.forms import Column
-from icvi_jax.tables.pick import Picked, from_epoch, numbers, pick, sift, table, times
+from icvi_jax.tables.pick import Picked, from_epoch, numbers, pick, sift, times
 from icvi_jax.tables.read import located, open_sheet
 from icvi_jax.tables.sheet import Sheet
 from icvi_jax.tables.sniff import kind
-from icvi_jax.tables.table import Fleet, Table, TableError, check_samples
+from icvi_jax.tables.table import Fleet, TableError, check_samples
 from icvi_jax.tables.wide import SINGLE, split_names
 
 NODE_NAMES = (
@@ -68,7 +69,10 @@ def read_fleet(
         One line that names file, row and column.
     """
     if str(source) != "-" and Path(source).is_dir():
-        return _folder(Path(source), columns, time, every)
+        found = read_folder(Path(source), columns, time)
+        picked = Picked([], None, None, found.notes, bool(columns))
+        fleet = _fleet(Path(source).name, found.nodes, found.features, found.readings, picked, every)
+        return fleet._replace(time_name=found.time_name)
     with located(source) as (path, shown):
         what = kind(path, shown)
         if what in ("npy", "npz"):
@@ -150,32 +154,6 @@ def _fleet(
     readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)
     return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
-
-
-def _folder(folder: Path, columns: Sequence[str], time: str, every: str) -> Fleet:
-    """Read one file per node; hidden files, and those with another extension than most, are ignored."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    if not files:
-        raise TableError(str(folder), "the folder has no file")
-    suffixes = [path.suffix.lower() for path in files]
-    usual = max(dict.fromkeys(suffixes), key=suffixes.count)
-    files = [path for path in files if path.suffix.lower() == usual]
-    parts: list[Table] = []
-    for path in files:
-        shown = f"{folder.name}/{path.name}"
-        sheet = open_sheet(path, shown, kind(path, shown))
-        # Whether a column is constant or a counter is decided from all nodes together.
-        part = table(sheet, columns or (parts[0].features if parts else ()), time, judge=False)
-        if parts and (part.times is None) != (parts[0].times is None):
-            raise TableError(shown, f"{'no ' if part.times is None else 'a '}time column, unlike {files[0].name}", 1, 1)
-        parts.append(part)
-    which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
-    axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
-    readings = Readings(which, axis, np.concatenate([part.x for part in parts]))
-    notes = list(dict.fromkeys(note for part in parts for note in part.notes))[:5]
-    picked = Picked([], None, None, notes, bool(columns))
-    found = _fleet(folder.name, tuple(path.stem for path in files), parts[0].features, readings, picked, every)
-    return found._replace(time_name=parts[0].time_name)
 
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str) -> Fleet:

@@ -38,13 +38,15 @@ class Picked(NamedTuple):
     chosen: bool = True
 
 
-def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = ()) -> Picked:
+def pick(
+    sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = (), dead: bool = False
+) -> Picked:
     """Choose among the columns that are not `taken`, by their kinds and names; `sift` then looks at the values.
 
     If no names are given: the time is the first column of dates, or a column of numbers with a name such as ``time``,
     or one whose name may mean a time and whose numbers are times since 1970 or never decrease. A column called
     ``label`` is the truth. All other columns of numbers are features, except those whose names say that they are labels
-    or identifiers. Notes say what is left out.
+    or identifiers. Notes say what is left out. `dead`: a column without a reading may be a feature.
     """
     free = [column for column in sheet.columns if column not in taken]
     unnamed = [column for column in free if column.name not in columns]
@@ -65,7 +67,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
-            if column.kind in ("text", "time", "empty"):
+            if column.kind in ("text", "time") or (column.kind == "empty" and not dead):
                 what = (
                     "no reading in any row"
                     if column.kind == "empty"
@@ -74,7 +76,7 @@ def pick(sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Seq
                 raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
     else:
         rest = [column for column in free if column not in (axis, truth)]
-        numeric = [column for column in rest if column.kind in ("number", "mixed")]
+        numeric = [column for column in rest if column.kind in ("number", "mixed", *(["empty"] if dead else []))]
         out = [column for column in rest if column not in numeric]
         if out:
             notes.append("left out: " + ", ".join(f"{column.name!r} ({column.kind})" for column in out))
@@ -215,7 +217,7 @@ def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableEr
 
 def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "", judge: bool = True) -> Table:
     """Read one stream from a sheet, in time order; `judge`: columns may be left out because of their values."""
-    picked = pick(sheet, columns, time, label)
+    picked = pick(sheet, columns, time, label, dead=not judge)
     notes = picked.notes
     names = tuple(column.name for column in picked.features)
     features, x = sift(sheet.shown, names, numbers(sheet, picked.features), notes, picked.chosen or not judge)
@@ -225,7 +227,8 @@ def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str 
     truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
     if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
         order = np.argsort(axis, kind="stable")
-        notes.append(f"{back} rows were not in time order and have been sorted")
+        many = "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"
+        notes.append(f"{many} been sorted")
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
     time_name = picked.time.name if picked.time else ""
     return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)
