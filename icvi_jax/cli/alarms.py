@@ -81,6 +81,8 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
     if text == NONE:
         return None
     nodes = len(data.nodes) if isinstance(data, Fleet) else nodes
+    if nodes is not None and nodes < 1:
+        raise ValueError(f"--nodes {nodes}: expected 1 or more")
     if nodes is None:
         if text.endswith(("hour", "day")):
             raise ValueError(f"--false-alarms {text}: say how many nodes there will be, with --nodes")

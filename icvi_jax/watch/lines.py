@@ -23,6 +23,9 @@ LONGEST_LINE = 1 << 20
 """Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
 
 
+OTHER_MARKS = {";": "';'", "\t": "tabs"}
+
+
 class Form(NamedTuple):
     """The form of a feed.
 
@@ -107,6 +110,8 @@ class Reader:
             fields = _fields(text)
             if not self.header:
                 self._take_header(fields)
+            elif fields != self.header and self._is_header(fields):
+                self.header = fields
             if fields == self.header:  # also in the middle: the process that writes the lines was started again
                 return None
             if len(fields) != len(self.header):
@@ -135,7 +140,18 @@ class Reader:
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
         if len(set(names)) < len(names):
             raise ValueError("a name appears twice in the CSV header")
+        other = next((words for mark, words in OTHER_MARKS.items() if mark in names[0]), None)
+        if len(names) == 1 and other:
+            raise ValueError(f"the fields must be separated by commas, not by {other}")
         self.header = names
+
+    def _is_header(self, names: tuple[str, ...]) -> bool:
+        """Whether a later line is a header too: of another version of the sender, or the first one after a banner."""
+        if len(set(names)) < len(names) or any(_number(n) is not None or n.lower() in MISSING for n in names):
+            return False
+        if self._settled:
+            return {*self.features, *filter(None, [self.time])} <= set(names)
+        return any(name == self.node or is_time_name(name) for name in names)
 
     def _sample(self, record: dict[str, object], default_node: str) -> Sample:
         """Pick node, time and readings out of a record."""

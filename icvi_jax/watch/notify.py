@@ -2,26 +2,33 @@
 
 An alarm waits in the store until its receiver has it, also over a restart. If sending fails, it is tried again after a
 second, then after twice as long each time, up to five minutes; the watch itself never waits for it.
+
+An alarm that failed eight times (about two minutes) may be one that the receiver does not want. So the next ones are
+tried: if one of them is taken, the refused one is written to a file and given up. If none is, the receiver is in
+trouble, and all of them wait until it is well again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import random
 import threading
-import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
-from urllib.parse import quote, urlsplit
 
-from icvi_jax.text import say
+from icvi_jax.text import counted, say
 from icvi_jax.watch.intake import Complaints
 from icvi_jax.watch.mutes import Mutes
-from icvi_jax.watch.store import Store
+from icvi_jax.watch.store import Store, Waiting
+from icvi_jax.watch.webhook import TIMEOUT, Refusal, Webhook
 
-FIRST, LONGEST, TIMEOUT = 1.0, 300.0, 10.0
+FIRST, LONGEST = 1.0, 300.0
 IDLE = 0.3
+TRIES, PROBES = 8, 10
+"""Attempts before an alarm may be given up, and how many of the next ones are tried then."""
+REFUSED = "refused.jsonl"
+"""File in the folder of a checkpoint with the alarms that were given up, one JSON object a line."""
 
 
 class Receiver(Protocol):
@@ -41,40 +48,6 @@ class Receiver(Protocol):
         """Close connections."""
 
 
-class Webhook:
-    """A POST of the alarm's JSON; the header `Idempotency-Key` has its id. Any answer but 2xx is a failure."""
-
-    def __init__(self, url: str):
-        place = urlsplit(url)
-        if place.scheme not in ("http", "https") or not place.hostname:
-            raise ValueError(f"--webhook {url}: expected http://… or https://…")
-        # Two hooks of one host have different names, and the rest of the address, which may be secret, is not shown.
-        digest = hashlib.blake2b(url.encode(), digest_size=3).hexdigest()
-        self.url, self.name = url, f"webhook {place.hostname} ({digest})"
-        self._opener = urllib.request.build_opener(_NoMove)
-
-    def send(self, line: str) -> None:
-        """Post one alarm."""
-        headers = {
-            "Content-Type": "application/json",
-            "Idempotency-Key": quote(str(json.loads(line)["id"])),
-            "User-Agent": "icvi-watch",
-        }
-        request = urllib.request.Request(self.url, line.encode(), headers, method="POST")
-        with self._opener.open(request, timeout=TIMEOUT) as answer:
-            answer.read(1)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class _NoMove(urllib.request.HTTPRedirectHandler):
-    """Refuses redirections: the POST would become a GET, and the alarm would be lost."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Nowhere."""
-
-
 class Sender:
     """A thread that sends the alarms that wait in the stores.
 
@@ -83,53 +56,144 @@ class Sender:
     receiver : where to send alarms.
     stores : returns the present stores.
     mutes : nodes whose alarms are not sent.
+
+    Attributes
+    ----------
+    sent, failed, refused : alarms that have arrived, attempts that failed, and alarms that were given up.
     """
 
     def __init__(self, receiver: Receiver, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
         self.receiver, self._stores, self._mutes = receiver, stores, mutes or Mutes()
-        self.sent = self.failed = 0
+        self.sent = self.failed = self.refused = 0
+        self._tries: dict[str, int] = {}
+        self._early: set[str] = set()  # arrived before an alarm that the receiver refuses
+        self._unwanted: set[str] = set()  # refused while others are taken
         self._complaints = Complaints()
-        self._stop = threading.Event()
+        self._ending, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=receiver.name, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         pause = FIRST
         while not self._stop.is_set():
-            before = self.sent
+            before, ending = self.sent, self._ending.is_set()
             try:
                 busy = self._pass_on()
                 pause = FIRST
             except Exception as error:  # any error: this thread must not end while alarms wait
                 self.failed += 1
-                why = str(error) or type(error).__name__
-                self._complaints.say(f"{self.receiver.name}: {why}; alarms wait and are sent again")
+                if ending:
+                    return
+                self._complaints.say(f"{self.receiver.name}: {_why(error)}; alarms wait and are sent again")
                 pause = FIRST if self.sent > before else pause  # some alarms arrived: no need to wait for long
-                self._stop.wait(pause * random.uniform(0.5, 1.0))
+                self._ending.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST)
                 continue
             if not busy:
-                self._stop.wait(IDLE)
+                if ending:
+                    return
+                self._ending.wait(IDLE)
 
     def _pass_on(self) -> bool:
         """Send the alarms that wait, and mark each one that has arrived; returns whether there were any."""
         busy = False
+        trouble: Exception | None = None
         for store in list(self._stores()):
-            for alarm in store.waiting(self.receiver.name, 100):
-                if self._stop.is_set():
-                    return False
-                if json.loads(alarm.line)["node"] not in self._mutes.names:
-                    self.receiver.send(alarm.line)
-                    self.sent += 1
-                store.mark(self.receiver.name, alarm.number)
-                busy = True
+            try:
+                busy = self._empty(store) or busy
+            except Refusal as error:  # alarms in other stores may be taken
+                trouble = error
+        if trouble is not None:
+            raise trouble
         return busy
 
-    def close(self, patience: float = 5.0) -> None:
-        """End the thread; alarms that are not sent wait for the next start."""
+    def _empty(self, store: Store) -> bool:
+        waiting = store.waiting(self.receiver.name, 100)
+        for place, alarm in enumerate(waiting):
+            if self._stop.is_set():
+                return False
+            key = _id(alarm)
+            if key not in self._early:
+                self._deliver(store, alarm, waiting[place + 1 : place + 1 + PROBES])
+            store.mark(self.receiver.name, alarm.number)
+            self._early.discard(key)
+            self._unwanted.discard(key)
+            self._tries.pop(key, None)
+        return bool(waiting)
+
+    def _deliver(self, store: Store, alarm: Waiting, others: Iterable[Waiting]) -> None:
+        """Send an alarm, or give it up if it was refused often and the receiver takes one of the `others`."""
+        key = _id(alarm)
+        try:
+            self._send(alarm)
+            return
+        except Exception:
+            self._tries[key] = self._tries.get(key, 0) + 1
+            if key not in self._unwanted and (self._tries[key] < TRIES or not self._takes(others)):
+                raise
+        self._unwanted.add(key)
+        try:
+            self._send(alarm)  # the receiver may have been in trouble until a moment ago
+        except Exception as error:
+            self._give_up(store, alarm, error)
+
+    def _send(self, alarm: Waiting) -> bool:
+        """Send an alarm, unless its node is muted; returns whether it was sent."""
+        if json.loads(alarm.line)["node"] in self._mutes.names:
+            return False
+        self.receiver.send(alarm.line)
+        self.sent += 1
+        return True
+
+    def _takes(self, others: Iterable[Waiting]) -> bool:
+        """Whether the receiver takes one of these alarms: then it works, and what it refuses it does not want."""
+        for alarm in others:
+            try:
+                if _id(alarm) not in self._early and self._send(alarm):
+                    self._early.add(_id(alarm))
+                    return True
+            except Refusal:
+                continue
+            except Exception:  # it cannot be reached
+                return False
+        return False
+
+    def _give_up(self, store: Store, alarm: Waiting, error: Exception) -> None:
+        """Write a refused alarm to a file, so that the others can go on."""
+        place = "standard output has it"
+        if store.folder is not None:
+            path = store.folder / REFUSED
+            letter = {"receiver": self.receiver.name, "error": _why(error), "alarm": json.loads(alarm.line)}
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(letter) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            place = f"it is in {path}"
+        self.refused += 1
+        what = f"refused alarm {_id(alarm)} {self._tries[_id(alarm)]} times ({_why(error)}) and takes others"
+        say(f"{self.receiver.name}: {what}: given up; {place}")
+
+    def close(self, patience: float = 10.0) -> None:
+        """Send what waits, as long as it arrives, and end the thread; what is left is said."""
+        self._ending.set()
+        self._thread.join(patience)
         self._stop.set()
-        self._thread.join(patience + TIMEOUT)
+        self._thread.join(TIMEOUT + 1)
         self.receiver.close()
+        for store in self._stores():
+            left = store.left(self.receiver.name)
+            if left:
+                later = "--checkpoint keeps such alarms; standard output has them"
+                later = f"the next start sends them ({store.folder})" if store.folder else later
+                say(f"{counted(left, 'alarm')} did not reach {self.receiver.name}: {later}")
+
+
+def _id(alarm: Waiting) -> str:
+    return str(json.loads(alarm.line)["id"])
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def receivers(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Receiver]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.text import say
+from icvi_jax.text import counted, say
 from icvi_jax.watch.board import Board
 from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.intake import Complaints
@@ -83,25 +83,26 @@ def _one_process(
     try:
         again = watch.restore()
         if watch.samples:
-            known = f"{watch.samples:,} samples of {watch.nodes:,} nodes"
+            known = f"{counted(watch.samples, 'sample')} of {counted(watch.nodes, 'node')}"
             say(f"continuing after {known} ({again:,} since the last checkpoint)")
         with _around(watch, lambda: [watch.store], service, to, board) as interrupts:
-            if service.mqtt:
-                _from_broker(watch, interrupts, service.mqtt)
-            elif sys.stdin is None:
-                raise ValueError("standard input is closed: nothing to watch")
-            else:
-                for lines in interrupts.between(lines_of(sys.stdin.fileno())):
-                    if lines:
-                        watch.take([(line, "") for line in lines])
-                    watch.idle()
-        watch.end()  # not after an error: a restart continues from the folder
+            with suppress(KeyboardInterrupt):
+                if service.mqtt:
+                    _from_broker(watch, interrupts, service.mqtt)
+                elif sys.stdin is None:
+                    raise ValueError("standard input is closed: nothing to watch")
+                else:
+                    for lines in interrupts.between(lines_of(sys.stdin.fileno())):
+                        if lines:
+                            watch.take([(line, "") for line in lines])
+                        watch.idle()
+            watch.end()  # while alarms are still sent; not after an error: a restart continues from the folder
     except BrokenPipeError:
         say(f"standard output was closed{'; a restart prints the alarms again' if watch.folder else ''}")
         raise
     finally:
         watch.close()
-    _tell(watch, f"{watch.samples:,} samples of {watch.nodes:,} nodes")
+    _tell(watch, f"{counted(watch.samples, 'sample')} of {counted(watch.nodes, 'node')}")
 
 
 def _from_broker(watch: Watch, interrupts: Interrupts, mqtt: tuple[str, str]) -> None:
@@ -166,4 +167,5 @@ def _around(
 
 
 def _tell(fleet: Fleet, heard: str) -> None:
-    say(f"{heard}, {fleet.alarms:,} alarms, {fleet.bad:,} bad lines, {fleet.old:,} old samples skipped")
+    raised, bad, old = counted(fleet.alarms, "alarm"), counted(fleet.bad, "bad line"), counted(fleet.old, "old sample")
+    say(f"{heard}, {raised}, {bad}, {old} skipped")

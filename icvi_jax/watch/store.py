@@ -189,6 +189,12 @@ class Store:
             )
             return [Waiting(*row) for row in found]
 
+    def left(self, sink: str) -> int:
+        """How many alarms `sink` has not marked."""
+        with self._guard:
+            after = "number > coalesce((SELECT number FROM marks WHERE sink = ?), 0)"
+            return int(self._db.execute(f"SELECT count(*) FROM alarms WHERE {after}", [sink]).fetchone()[0])
+
     def print_waiting(self, out: TextIO) -> None:
         """Print the alarms that are not printed yet, and mark them."""
         while waiting := self.waiting(PRINT):

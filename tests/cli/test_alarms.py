@@ -89,6 +89,11 @@ def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, 
     assert words in error and "Traceback" not in error
 
 
+def test_nodes_are_counted_from_one(capsys):
+    assert main(["watch", "--false-alarms", "20/day", "--interval", "600", "--nodes", "0"]) == 2
+    assert "--nodes 0: expected 1 or more" in capsys.readouterr().err
+
+
 def test_days_need_dates(tmp_path, capsys):
     assert main(["run", "s2", "--false-alarms", "1/day", "--out", str(tmp_path)]) != 0
     assert "--interval" in capsys.readouterr().err

@@ -93,3 +93,40 @@ def test_a_line_without_an_end_is_not_kept_in_memory():
     assert len(found) == 2 and len(found[0]) <= LONGEST_LINE + (1 << 16) + 1 and found[1] == b'{"v": 1}'
     with pytest.raises(ValueError, match="longer than"):
         Reader().read(found[0])
+
+
+def test_a_header_in_another_order_counts_from_then_on():
+    """The process that writes the lines was started again, in another version."""
+    reader = Reader()
+    assert reader.read("time,node,temp,hum") is None and reader.read("1,a,20,80") == Sample("a", "1", (20.0, 80.0))
+    assert reader.read("node,time,hum,temp,door") is None
+    assert reader.read("a,2,81,21,3") == Sample("a", "2", (21.0, 81.0))
+    assert reader.form.header == ("node", "time", "hum", "temp", "door")
+    with pytest.raises(ValueError, match="4 fields, but the header has 5"):
+        reader.read("time,node,hum,door")  # a reading is not there: no header of this feed
+    assert reader.read("a,3,82,22,3") == Sample("a", "3", (22.0, 82.0))
+
+
+def test_a_line_before_the_header_does_no_harm():
+    for banner in ("sensor box started", "Box 7, firmware x"):
+        reader = Reader()
+        assert reader.read(banner) is None and reader.read("time,node,temp") is None
+        assert reader.read("1,a,20") == Sample("a", "1", (20.0,))
+
+
+@pytest.mark.parametrize("first", ["2026-01-01,a,ERR", "2026-01-01,a,", "2026-01-01,a"])
+def test_a_first_row_without_a_number_is_no_header(first):
+    reader = Reader()
+    assert reader.read("time,node,temp") is None
+    with pytest.raises(ValueError):
+        reader.read(first)
+    assert reader.read("2026-01-02,a,20") == Sample("a", "2026-01-02", (20.0,))
+
+
+def test_other_separators_are_named():
+    reader = Reader()
+    for line in ("time;node;temp", "1;a;20"):
+        with pytest.raises(ValueError, match="separated by commas, not by ';'"):
+            reader.read(line)
+    with pytest.raises(ValueError, match="separated by commas, not by tabs"):
+        Reader().read("time\tnode\ttemp")
