@@ -52,8 +52,12 @@ def _check(fleet: Fleet, needed: int) -> list[str]:
             1,
             1,
         )
-    few = [node for node, rows in zip(fleet.nodes, complete) if rows < needed]
-    return [f"too few rows with a reading in every column for clusters: {some_names(few)}"] if few else []
+    few = np.flatnonzero(complete < needed)
+    if not few.size:
+        return []
+    sparse = fleet.features[int(np.isfinite(fleet.x[few]).sum(axis=(0, 1)).argmin())]
+    names = some_names([fleet.nodes[n] for n in few])
+    return [f"too few rows with a reading in every column for clusters: {names}; most is missing in {sparse!r}"]
 
 
 def _summarize(result: Result, written: list[Path]) -> None:

@@ -6,13 +6,21 @@ function select(n, quiet) {
   $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${meta.nodes[chosen]} — distress score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
   const story = meta.stories[chosen];
   $("story").replaceChildren(...(story.length ? story : ["Nothing: no alarm was raised."]).map((s) => make("li", s)));
-  drawNode();
+  explain(); drawNode();
   if (N > 1) {
     placeCursor();
     const top = chosen * rowHeight;
     if (top < box.scrollTop || top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
   }
   if (!quiet) window.icvi.click = performance.now() - start;
+}
+// What the marks mean; those on the curves of columns are changes of these columns.
+function explain() {
+  const marks = Object.entries(ALARM).map(([code, [word, color]]) => [{ 1: "▼ ", 2: "▲ ", 3: "◆ " }[code] + word, color]), columns = new Set();
+  for (const a of meta.alarms) a.row.forEach((row, i) => { if (row === chosen && a.cause[i]) columns.add(meta.detail.features[a.cause[i] - 1].name); });
+  if (columns.size) marks.push([`│▼ change of ${[...columns].slice(0, 4).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
+  if (meta.changes.length) marks.push(["┊ true change", ""]);
+  $("legend").replaceChildren(...marks.map(([text, color]) => { const b = make("b", text); b.style.color = color; return b; }));
 }
 function tip(e, text) {
   const t = $("tip");
@@ -61,8 +69,8 @@ function listen() {
 }
 function write() {
   const span = dated ? `${fullTime(clock[0])} to ${fullTime(clock[T - 1])}` : `${T * meta.factor} samples`;
-  const alarms = meta.happened, distressed = meta.alarms.length ? new Set(meta.alarms[0].spans.row).size : 0;
-  $("lead").textContent = `${N > 1 ? N + " nodes, " : ""}${span}. ${alarms ? alarms + " alarms" : "No alarm"}${N > 1 ? `; ${distressed} nodes were in distress at some time` : ""}.`;
+  const alarms = meta.happened, heard = meta.alarms.find((a) => meta.indices.some((s) => s.name === a.index)), distressed = heard ? new Set(heard.spans.row).size : 0;
+  $("lead").textContent = `${N > 1 ? N + " nodes, " : ""}${span}. ${alarms ? alarms + (alarms === 1 ? " alarm" : " alarms") : "No alarm"}${N > 1 ? `; ${distressed === 1 ? "1 node was" : distressed + " nodes were"} in distress at some time` : ""}.`;
   for (const s of meta.indices) {
     $("colour").append(make("option", `${s.name} — ${s.title}`));
     const row = make("tr");
@@ -77,8 +85,6 @@ function write() {
   if (meta.detail.features.length > MOST_FEATURES) notes.push(`Curves of the first ${MOST_FEATURES} of ${meta.detail.features.length} columns are drawn; the scatter plot offers all.`);
   if (meta.overflow) notes.push("More clusters were needed than there was room for: raise --capacity or --slots.");
   $("notes").append(...notes.map((n) => make("li", n)));
-  for (const [code, [word, color]] of Object.entries(ALARM)) { const b = make("b", { 1: "▼ ", 2: "▲ ", 3: "◆ " }[code] + word); b.style.color = color; $("legend").append(b); }
-  if (meta.changes.length) $("legend").append(make("b", "┊ true change"));
   if (meta.detail.features.length > 2) for (const which of [0, 1]) {
     const s = make("select");
     s.setAttribute("aria-label", which ? "vertical axis" : "horizontal axis");

@@ -117,11 +117,13 @@ class Result(NamedTuple):
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:
-    """How bad each node is, (N,): the mean over its samples of the score of its first index and of its columns."""
+    """How bad each node is, (N,): the mean score of its first index, over its complete rows, and of its columns, over
+    rows with any reading."""
     total = np.zeros(len(result.nodes))
     for name in (*listeners(result)[:1], *columns_of(result)):
-        total += (result.score[name] * result.seen).sum(axis=1, dtype=np.float64)
-    return np.asarray(total / np.maximum(result.seen.sum(axis=1), 1))
+        rows = np.isfinite(result.x).any(axis=2) if name == CHANGE else result.seen
+        total += (result.score[name] * rows).sum(axis=1, dtype=np.float64) / np.maximum(rows.sum(axis=1), 1)
+    return total
 
 
 def listeners(result: Result) -> list[str]:

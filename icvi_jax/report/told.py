@@ -73,7 +73,8 @@ def indices_add(result: Result, node: int) -> str:
     if own:
         times = "once" if own == 1 else f"{own} times"
         parts.append(
-            f"{times} {name} raised an alarm where no column did: the shape of the clusters changed, not a level"
+            f"{times} {name} raised an alarm where no column did: the shape of the clusters changed, or columns were "
+            f"not judged there (at the start, soon after an alarm)"
         )
     if result.standing[name][node, -1]:
         parts.append("at the end the clusters still do not fit")

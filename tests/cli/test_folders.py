@@ -44,7 +44,7 @@ def test_the_command_says_which_nodes_have_no_clusters(folder, tmp_path, capsys)
     place = folder(a_csv=rows(), b_csv=rows(seed=1), c_csv=rows(seed=2, dead=("hum",)))
     assert main(["fleet", str(place), "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
-    assert "too few rows with a reading in every column for clusters: 'c'" in out
+    assert "too few rows with a reading in every column for clusters: 'c'; most is missing in 'hum'" in out
     assert "only one cluster" not in out  # it has none
 
 
@@ -133,3 +133,24 @@ def test_several_sources_are_answered(folder, capsys):
     told = capsys.readouterr().err
     assert "b.csv: expected one SOURCE, before all options; for several files give the folder" in told
     assert main(["watch", "a.csv"]) == 2 and "cat FILE | icvi watch" in capsys.readouterr().err
+
+
+def test_a_change_in_a_node_without_clusters_counts_for_its_rank(folder, tmp_path, capsys):
+    """Its rows are never complete, but one of its columns jumps."""
+    jump = rows(n=500, seed=2, dead=("hum",))
+    jump[300:] = [line.replace(",", ",1", 1) for line in jump[300:]]
+    place = folder(a_csv=rows(n=500), b_csv=rows(n=500, seed=1), c_csv=jump)
+    assert main(["fleet", str(place), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    table = capsys.readouterr().out.partition("worst nodes")[2].splitlines()
+    name, score = table[1].split()[:2]
+    assert name == "c" and float(score) > 0
+
+
+def test_a_jump_before_columns_are_judged_is_not_called_a_change_of_shape(folder, tmp_path, capsys):
+    jump = rows(n=400)
+    jump[151:] = [line.replace(",", ",1", 1) for line in jump[151:]]
+    path = folder(a_csv=jump) / "a.csv"
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "xb raised an alarm where no column did" in out
+    assert "not a level" not in out and "columns were not judged" in out

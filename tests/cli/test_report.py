@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+from contextlib import redirect_stdout
 
 import browser
 import numpy as np
 import pytest
 
+import icvi_jax as icvi
 from icvi_jax.cli import main
 
 
@@ -128,3 +131,30 @@ def test_the_map_is_in_time_like_the_curves(driver, tmp_path):
                   return document.getElementById('tip').textContent.split('\\n')[1]; };
                 return [at(0.5), at(0.95)]"""
     assert driver.execute_script(script) == ["2024-05-01 08:24:00", "2024-05-01 15:50:00"]
+
+
+@pytest.fixture(scope="module")
+def distressed(tmp_path_factory):
+    """A fleet of which one node is in distress, and what the terminal said."""
+    folder = tmp_path_factory.mktemp("distressed")
+    quiet = np.random.default_rng(0).normal(size=(2, 2500, 2))
+    np.savez(folder / "f.npz", X=np.concatenate([quiet, icvi.streams.s2(seed=0).x[None]]), features=["temp", "hum"])
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(["fleet", str(folder / "f.npz"), "--out", str(folder)]) == 0
+    return folder / "report.html", out.getvalue()
+
+
+def test_nodes_in_distress_are_counted_as_on_the_terminal(driver, distressed):
+    page, said = distressed
+    assert "in distress at some time (by xb): 1 node;" in said
+    browser.open_report(driver, page)
+    assert "; 1 node was in distress at some time." in driver.find_element("id", "lead").text
+
+
+def test_the_legend_says_which_columns_changed(driver, distressed):
+    browser.open_report(driver, distressed[0])
+    legend = driver.find_element("id", "legend")
+    assert "▼ spike" in legend.text and "▼ change of temp, hum" in legend.text.replace("│", "")
+    driver.execute_script("icvi.select(2)")
+    assert "change" not in legend.text
+    assert "on the curve of a column, that the column changed" not in driver.find_element("tag name", "body").text
