@@ -8,6 +8,7 @@ the words of a stream follow each other in memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class Leaf(NamedTuple):
     @property
     def n(self) -> int:
         """How many elements one stream has."""
-        return int(np.prod(self.shape, dtype=int))
+        return math.prod(self.shape)
 
 
 def size_of(leaves: Sequence[Leaf]) -> int:
