@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from icvi_jax.drive.flat import Flat
 from icvi_jax.drive.llvm.code import BOOL, Code
+from icvi_jax.drive.llvm.delay import Delays
 from icvi_jax.drive.llvm.emit import operation
 from icvi_jax.drive.llvm.layout import Layout
 from icvi_jax.drive.llvm.words import load_word, store_word, stored
@@ -28,10 +29,11 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     names: dict[int, str] = {}
     number, word, sample = layout.first("number"), layout.first("state"), layout.first("sample")
     kinds = [leaf.dtype for leaf in layout.state for _ in range(leaf.n)]
+    delays = Delays(code, flat, word, kinds)
 
     def run(uniform: bool) -> None:
         for i, lane in enumerate(flat.lanes):
-            if lane.uniform != uniform or lane.name == "input":
+            if lane.uniform != uniform or lane.name == "input" or i in delays.unused:
                 continue
             if lane.name == "constant":
                 names[i] = code.splat(lane.value, lane.dtype)
@@ -55,20 +57,25 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     start = [load_word(code, place, kind, size) for place, kind in zip(places, kinds)]
     carried = [flags if kind == BOOL else code.type(kind) for kind in kinds]  # truths as words: never packed
 
-    def carriable(values: list[str]) -> list[str]:
-        mask = code.type("i1")
-        return [code.let(f"sext {mask} {v} to {flags}") if kind == BOOL else v for v, kind in zip(values, kinds)]
+    def carriable(i: int, value: str) -> str:
+        return code.let(f"sext {code.type('i1')} {value} to {flags}") if kinds[i] == BOOL else value
 
-    start = carriable(start)
+    delays.enter(start)
+    carries = [i for i in words if i not in delays.words]
+    start = [carriable(i, value) for i, value in enumerate(start)]
     code.do("br label %step")
     code.label("step")
     code.do("%t = phi i64 [0, %enter], [%t.next, %next]")
     code.do("%since = phi i64 [%phase, %enter], [%since.next, %next]")
     code.do("%row = phi i64 [0, %enter], [%row.next, %next]")
-    for i in words:
+    for i in carries:
         code.do(f"%s{i}.now = phi {carried[i]} [{start[i]}, %enter], [%s{i}.next, %next]")
+    delays.begin()
     for i in words:
-        if (place := inputs.get(word + i)) is not None:
+        place = inputs.get(word + i)
+        if i in delays.words and place in delays.used:
+            names[place] = delays.read(i)
+        elif i not in delays.words and place is not None:
             zero = code.splat(0, f"i{8 * size}")
             names[place] = code.let(f"icmp ne {flags} %s{i}.now, {zero}") if kinds[i] == BOOL else f"%s{i}.now"
     for j in range(layout.features + layout.elapsed):
@@ -78,8 +85,9 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             base = code.offset("%elapsed" if last else "%x", code.mul("%t", here * (1 if last else layout.features)))
             names[place] = code.load(kind, base if last else code.offset(base, here * j), layout.dtype.itemsize)
     run(uniform=False)
-    after = [names[i] for i in flat.after]
-    carry = carriable(after)
+    delays.move(names)
+    carry = {i: carriable(i, names[flat.after[i]]) for i in carries}
+    stepped = code.block
     code.do("%since.more = add i64 %since, 1")
     code.do("%show = icmp eq i64 %since.more, %every")
     code.do("br i1 %show, label %reading, label %next")
@@ -98,15 +106,16 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     code.do("%row.more = add i64 %row, 1")
     code.do("br label %next")
     code.label("next")
-    code.do("%row.next = phi i64 [%row, %step], [%row.more, %reading]")
-    code.do("%since.next = phi i64 [%since.more, %step], [0, %reading]")
-    for i in words:
+    code.do(f"%row.next = phi i64 [%row, %{stepped}], [%row.more, %reading]")
+    code.do(f"%since.next = phi i64 [%since.more, %{stepped}], [0, %reading]")
+    for i in carries:
         code.do(f"%s{i}.next = bitcast {carried[i]} {carry[i]} to {carried[i]}")
     code.do("%t.next = add i64 %t, 1")
     code.do("%more = icmp slt i64 %t.next, %steps")
     code.do("br i1 %more, label %step, label %leave")
     code.label("leave")
-    for address, result, dtype in zip(places, after, kinds):
-        store_word(code, result, address, dtype, size)
+    for i in words:
+        value = delays.read(i, ".next") if i in delays.words else names[flat.after[i]]
+        store_word(code, value, places[i], kinds[i], size)
     code.do("ret void")
     return code.function(HEAD), code.declared
