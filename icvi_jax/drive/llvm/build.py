@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LANES = "ICVI_LANES"
 """An environment variable: bytes of a vector, for tests of other widths than the processor's."""
 
-FORMAT = 2
+FORMAT = 3
 """Part of the key of cached code: to be raised when the same text is to be compiled otherwise."""
 
 

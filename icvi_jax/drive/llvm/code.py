@@ -14,6 +14,9 @@ import numpy as np
 
 BOOL = np.dtype(bool)
 
+ALIGNED = 'nounwind "stackrealign"'
+"""How functions are compiled: vectors on the stack each lie in one line of the cache, which LLVM does not see to."""
+
 
 def element(dtype: np.dtype) -> str:
     """LLVM's name of a type."""
@@ -151,7 +154,7 @@ class Code:
         self.do(f"br label %{end}")
         self.label(end)
 
-    def function(self, head: str, attributes: str = "nounwind") -> str:
+    def function(self, head: str, attributes: str = ALIGNED) -> str:
         """The text of the function, e.g. of the head "define void @f(ptr %a)"."""
         return "\n".join([f"{head} {attributes} {{", "enter:", *self.lines, "}"])
 

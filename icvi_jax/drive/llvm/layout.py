@@ -12,7 +12,7 @@ from icvi_jax.drive.llvm.plan import Plan
 from icvi_jax.drive.llvm.words import Leaf, size_of
 from icvi_jax.drive.unroll import Part, Unrolled
 
-CACHE = 24 * 1024
+CACHE = 64 * 1024
 """Bytes that samples and readings of one tile should not exceed, so that they stay in the first cache."""
 
 
