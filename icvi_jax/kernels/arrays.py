@@ -59,7 +59,7 @@ def far(dtype: DType, xp: Namespace) -> float:
 def advance(counter: Array, by: Array) -> Array:
     """`counter + by` for a boolean `by`, stopping at the largest integer."""
     xp = namespace(counter)
-    return counter + xp.astype(by & (counter < COUNT_LIMIT), counter.dtype)
+    return xp.where(by & (counter < COUNT_LIMIT), counter + 1, counter)
 
 
 def slots(like: Array, axis_length: int) -> Array:

@@ -26,7 +26,7 @@ class ChangeState(NamedTuple):
     Attributes
     ----------
     time : (*streams), rows so far with at least one value.
-    since : (*streams), rows since the last firing.
+    since : (*streams), rows since the last firing; means are emptied in the row after one.
     ready : (*streams), boolean: a block was closed since.
     open : (*streams), values in the open block.
     contrast : state of the features.
@@ -166,9 +166,9 @@ class Change(SampleMonitor):
         if season is not None:
             season, x, there = seasons.take(season, x, there)
         floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
-        fades = contrast.Fades(*(cast(value, x) for value in (self.fast, self.slow, self.steady)))
+        settings = contrast.Settings(*(cast(value, x) for value in (self.fast, self.slow, self.steady, self.mute)))
         none, row = xp.zeros_like(t), xp.any(there, axis=0)
-        now, y, known = contrast.take(state.contrast, x, there, t, fades, cast(self.mute, x), self.slower, self.spread)
+        now, y, known = contrast.take(state.contrast, x, there, t, state.since == 1, settings, self.slower, self.spread)
         p, tested, armed = x.shape[0], known, state.armed
         if self._q:
             more, ok = _read(heard, row, x[0, ...])
@@ -198,14 +198,14 @@ class Change(SampleMonitor):
             since=xp.where(fires, none + 1, advance(state.since, row)),
             ready=(state.ready & ~fires) | closes,
             open=xp.where(fires | closes, none, opened),
-            contrast=contrast.begin(now, fires),
+            contrast=now,
             tail=tail.opened(new, fires | closes),
             armed=armed,
             season=season,
         )
         return state, Alarm(
             code=xp.astype(said, xp.int32),
-            score=xp.where(sure, logarithm / -math.log(10), xp.zeros_like(chance)),
+            score=xp.where(sure, logarithm * (-1 / math.log(10)), xp.zeros_like(chance)),
             standing=xp.zeros_like(said),
             cause=xp.where(said, cause, none - 1),
             p=xp.where(sure, chance, xp.full_like(chance, xp.nan)),

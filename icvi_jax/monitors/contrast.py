@@ -80,12 +80,13 @@ class ContrastState(NamedTuple):
     rough: Variance | None = None
 
 
-class Fades(NamedTuple):
-    """Forgetting of now, of before and of the variance."""
+class Settings(NamedTuple):
+    """Forgetting of now, of before and of the variance; a feature of which more values are repeats has no contrast."""
 
     fast: Array
     slow: Array
     steady: Array
+    mute: Array
 
 
 def start(
@@ -101,7 +102,14 @@ def start(
 
 
 def take(
-    state: ContrastState, x: Array, there: Array, time: Array, fades: Fades, mute: Array, slower: bool, spread: bool
+    state: ContrastState,
+    x: Array,
+    there: Array,
+    time: Array,
+    fresh: Array,
+    settings: Settings,
+    slower: bool,
+    spread: bool,
 ) -> tuple[ContrastState, Array, Array]:
     """Process a row.
 
@@ -109,8 +117,8 @@ def take(
     ----------
     x, there : (p, *streams), the values, and False in holes; a row without any value changes nothing.
     time : (*streams), integer: rows before this one.
-    fades : of the first view.
-    mute : a feature of which a larger share of values are repeats has no contrast.
+    fresh : (*streams), whether a new regime has begun with the row before: means are emptied, variances kept.
+    settings : of the first view.
     slower, spread : which other views there are.
 
     Returns
@@ -128,16 +136,17 @@ def take(
     turned = there & (time >= 1)
     repeats = xp.where(turned, state.repeats + gain * (xp.astype(same, x.dtype) - state.repeats), state.repeats)
     wakes = row & state.constant & (time >= lag)
-    constant = state.constant & (same | ~there | xp.isnan(state.last))
-    age = xp.where(wakes, xp.zeros_like(state.age), state.age)
+    constant = state.constant & ~(there & ((x < state.last) | (x > state.last)))
+    none = xp.zeros_like(state.age)
+    age = xp.where(wakes, none, xp.where(fresh, none + 1, state.age))
 
     z = state.ring[0, ...]
     late = there & (age >= lag) & ~xp.isnan(z)
     z = xp.where(late, z, xp.zeros_like(z))
-    old = [_blank(view, wakes) for view in state.views]
+    old = [_blank(view, wakes | fresh) for view in state.views]
     quick, calm = (xp.full_like(x, fade) for fade in SLOWER)
-    slow = Fades(quick, calm, fades.steady)
-    views = [_look(old[0], x, z, there, late, fades)]
+    slow = settings._replace(fast=quick, slow=calm)
+    views = [_look(old[0], x, z, there, late, settings)]
     if slower:
         views.append(_look(old[1], x, z, there, late, slow))
     if spread:
@@ -147,12 +156,12 @@ def take(
         sure = (first.before.weight > WEIGHTY) & (first.variance > 0)
         views.append(_look(old[-1], far, ago, there & sure, late & sure, slow))
 
-    able = there & (age >= lag + SETTLED) & ~(repeats > mute)
+    able = there & (age >= lag + SETTLED) & ~(repeats > settings.mute)
     y, known = zip(*(_contrast(view, able) for view in views))
     contrast, some, rough = reduce(larger, y), reduce(lambda a, b: a | b, known), state.rough
     if rough is not None:
         moves, v = there & ~constant & (age >= jumps.BACK), views[0].variance
-        rough, leap, leaps, scale = jumps.take(rough, x, state.ring, able, moves, v, fades.steady)
+        rough, leap, leaps, scale = jumps.take(rough, x, state.ring, able, moves, v, settings.steady)
         contrast, some = larger(contrast * scale, leap), some | leaps
     new = ContrastState(
         tuple(views),
@@ -166,18 +175,12 @@ def take(
     return new, contrast, some
 
 
-def begin(state: ContrastState, where: Array) -> ContrastState:
-    """The state where a new regime has begun with the last row: variances and the ring are kept."""
-    age = namespace(state.age).where(where, namespace(state.age).ones_like(state.age), state.age)
-    return state._replace(views=tuple(_blank(view, where) for view in state.views), age=age)
-
-
-def _look(view: View, x: Array, z: Array, there: Array, late: Array, fades: Fades) -> View:
+def _look(view: View, x: Array, z: Array, there: Array, late: Array, settings: Settings) -> View:
     """The view after the value x, and after z for the mean before, where they are."""
-    now, _ = follow(view.now, x, there, fades.fast)
-    before, e = follow(view.before, z, late, fades.slow)
+    now, _ = follow(view.now, x, there, settings.fast)
+    before, e = follow(view.before, z, late, settings.slow)
     listens = late & (before.weight > WEIGHTY)
-    return View(now, before, *learn(Variance(view.variance, view.learned), e * e, listens, fades.steady))
+    return View(now, before, *learn(Variance(view.variance, view.learned), e * e, listens, settings.steady))
 
 
 def _contrast(view: View, able: Array) -> tuple[Array, Array]:
