@@ -13,7 +13,7 @@ from icvi_jax.drive.llvm.words import Leaf, size_of
 from icvi_jax.drive.unroll import Part, Unrolled
 
 CACHE = 64 * 1024
-"""Bytes that samples and readings of one tile should not exceed, so that they stay in the first cache."""
+"""Bytes that samples and readings of one tile should not exceed, so that they stay in the second cache."""
 
 
 def _leaves(parts: list[Part]) -> tuple[Leaf, ...]:
