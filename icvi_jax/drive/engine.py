@@ -99,6 +99,11 @@ class Engine:
         self.quick = {}
 
     @property
+    def dtype(self) -> np.dtype:
+        """The type of the states."""
+        return self._origin.dtype
+
+    @property
     def state(self) -> PipelineState:
         """The states of all streams, new NumPy arrays (…, N)."""
         found: PipelineState = jax.tree.map(np.array, self.end())
