@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
-from icvi_jax.cli.compute import Kind, compute
+from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
@@ -84,12 +84,16 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     for n, result in enumerate(results):
         at = np.minimum(np.searchsorted(result.snapshots, shots), len(result.snapshots) - 1)
         centers[n, :, : result.centers.shape[2]] = result.centers[0, at]
-    settings = (("candidates", ", ".join(names)), *first.settings[1:])
+    settings = [("candidates", ", ".join(names)), *(pair for pair in first.settings[1:] if pair[0] != RAISED)]
+    if len(settings) < len(first.settings):
+        many = [sum(int((codes == 1).sum()) for codes in result.codes.values()) for result in results]
+        each = ", ".join(f"{name}: {alarms:,}" for name, alarms in zip(names, many))
+        settings.append((RAISED, f"{each} alarms, true ones among them"))
     return first._replace(
         nodes=names,
         snapshots=shots,
         centers=centers,
-        settings=settings,
+        settings=tuple(settings),
         x=np.concatenate([result.x for result in results]),
         label=np.concatenate([result.label for result in results]),
         k=np.concatenate([result.k for result in results]),

@@ -21,6 +21,8 @@ from icvi_jax.types import Array
 
 PIECES = 64  # the centres are noted once per piece
 LEAST, MOST_CELLS = 64, 20_000_000
+RAISED = "raised"
+"""The setting that says how many alarms there were."""
 KEEP = ("values", "alarms", "centers", "cluster", "k", "seen", "outlier", "overflow", "surprise")
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -69,7 +71,7 @@ def compute(
         snapshots.append(min((piece + 1) * size, steps) - 1)
         parts.append(readings._replace(centers=np.zeros(0)))  # centres were noted above, once per piece
     result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
-    raised = () if budget is None else (("raised", measured(result, budget)),)
+    raised = () if budget is None else ((RAISED, measured(result, budget)),)
     return result._replace(
         settings=(*result.settings, *settings, *raised), notes=(*result.notes, *unheard(pipe, state, data.features))
     )

@@ -76,3 +76,12 @@ def test_one_cluster_throughout_is_said(tmp_path, capsys):
     np.save(tmp_path / "x.npy", A[:60, None])
     assert main(["run", str(tmp_path / "x.npy"), "-k", "1", "--out", str(tmp_path / "o")]) == 0
     assert "only one cluster all the time: the indices have nothing to compare" in capsys.readouterr().out
+
+
+def test_alarms_are_counted_for_every_candidate(tmp_path, compare):
+    """Not only for the first one, whose single cluster has nothing to say."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(600, 2)) + 9 * (np.arange(600) >= 150)[:, None])
+    told = compare(str(tmp_path / "x.npy"), "-k", "1", "2", "--clusterer", "sk-means")
+    spikes = re.search(r"^k = 2 .*(xb|db) \(sample 15\d\)", told, re.M)
+    assert spikes and re.search(r"raised: k = 1: 0, k = 2: [12] alarms, true ones among them", told), told
