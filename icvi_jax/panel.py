@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from icvi_jax.anchor import about, no_anchor, set_anchor, there
 from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import advance, cast, namespace
+from icvi_jax.kernels.arrays import cast, namespace
 from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
 from icvi_jax.pipeline_state import PanelState as PanelState
@@ -167,9 +167,18 @@ class Panel:
         )
         members = xp.where(seen & active, u, xp.zeros_like(u))
         event = Event(xp.where(seen, x, zero), members, old, after, seen, ready=xp.ones_like(seen))
-        statistics = self.update(state.statistics, event, elapsed)
-        missing = advance(state.missing, ~seen)
-        return PanelState(state.anchor, missing, after, statistics), self.values(statistics, after, event.ready)
+        return self.observe(state, event, elapsed)
+
+    def observe(
+        self, state: PanelState, event: Event, elapsed: Array | None = None, crisp: bool = False
+    ) -> tuple[PanelState, dict[str, Array]]:
+        """State and values after what a clusterer did with one sample, relative to the anchor of the state.
+
+        All ways to step a panel lead here. `crisp`: memberships are 0 or 1.
+        """
+        statistics = self.update(state.statistics, event, elapsed, crisp)
+        values = self.values(statistics, event.after, event.ready)
+        return state.after(event)._replace(statistics=statistics), values
 
     def update(
         self, statistics: Mapping[str, State], event: Event, elapsed: Array | None = None, crisp: bool = False

@@ -11,10 +11,11 @@ from icvi_jax.anchor import about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import advance, namespace
+from icvi_jax.kernels.arrays import namespace
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.named import Named
 from icvi_jax.panel import Panel
+from icvi_jax.pipeline_state import Kept
 from icvi_jax.pipeline_state import PipelineState as PipelineState
 from icvi_jax.spec import changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
@@ -118,7 +119,7 @@ class Pipeline:
         """
         whole("Pipeline.init", "features", features)
         xp, dtype, streams = layout(xp, dtype, streams)
-        return PipelineState(
+        start = Kept(
             anchor=no_anchor(features, streams, xp, dtype),
             missing=xp.zeros(streams, dtype=xp.int32),
             scaler=None if self.standardize is None else self.standardize.init(features, streams, xp, dtype),
@@ -131,6 +132,13 @@ class Pipeline:
                 for name, monitor in self.monitors.items()
             },
         )
+        return self.restored(start)
+
+    def restored(self, kept: Kept) -> PipelineState:
+        """The state of which `kept` is what must be remembered."""
+        if self.clusterer is None:
+            return kept.state(_nowhere(kept.anchor.high))
+        return kept.state(self.clusterer.prototypes(kept.clusterer))
 
     def step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
         """Process one sample `x` (p, *streams).
@@ -145,7 +153,8 @@ class Pipeline:
             raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
         fit = there(x)
         anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
-        state, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
+        state = state._replace(panel=state.panel._replace(anchor=anchor))
+        state, reading = self.advance(state, about(anchor, x), elapsed)
         return state, reading._replace(centers=back(anchor, reading.centers))
 
     def advance(self, state: PipelineState, z: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
@@ -162,10 +171,10 @@ class Pipeline:
         clusterer, event = state.clusterer, _nothing(x, seen)
         if self.clusterer is not None:
             clusterer, event = self.clusterer.step(state.clusterer, x, seen)
-        statistics, values = state.statistics, {}
-        if self.panel is not None and self.clusterer is not None:
-            statistics = self.panel.update(state.statistics, event, elapsed, self.clusterer.crisp)
-            values = self.panel.values(statistics, event.after, event.ready)
+        if self.panel is None or self.clusterer is None:
+            panel, values = state.panel.after(event), dict[str, Array]()
+        else:
+            panel, values = self.panel.observe(state.panel, event, elapsed, self.clusterer.crisp)
         shown, centers = event.shown, event.after.centers
         if shown is None:
             raise TypeError(f"{type(self.clusterer).__name__}.step: the event must have `shown`, which readings show")
@@ -173,8 +182,7 @@ class Pipeline:
         if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
-        new = PipelineState(state.anchor, advance(state.missing, ~seen), scaler, clusterer, statistics, monitors)
-        return new, Reading(
+        return PipelineState(panel, scaler, clusterer, monitors), Reading(
             values,
             shown.label,
             event.u,
@@ -223,9 +231,13 @@ def _named(monitor: Monitor | SampleMonitor, name: str) -> Monitor | SampleMonit
 
 def _nothing(x: Array, seen: Array) -> Event:
     """The event of a sample without a clusterer."""
-    xp = namespace(x)
-    u = x[:0, ...]
-    none = Prototypes(u[:, None, ...] + x[None, ...], u > 0)
+    xp, u, none = namespace(x), x[:0, ...], _nowhere(x)
     minus, off = xp.full_like(x[0, ...], -1, dtype=xp.int32), xp.zeros_like(seen)
     shown = Shown(minus, xp.zeros_like(minus), off, off, minus, xp.full_like(x[0, ...], xp.nan))
     return Event(x, u, none, none, seen, off, shown)
+
+
+def _nowhere(x: Array) -> Prototypes:
+    """No slots, of the features and streams of `x` (p, *streams)."""
+    none = x[:0, ...]
+    return Prototypes(none[:, None, ...] + x[None, ...], none > 0)

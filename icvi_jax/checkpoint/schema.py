@@ -62,9 +62,9 @@ def _same_number(a: Plain, b: Plain) -> bool:
     return numbers and a == b
 
 
-def fields_of(state: object) -> dict[str, np.ndarray]:
-    """The arrays of a state by the path of their field, such as `.statistics['count'].samples`."""
-    found, _ = jax.tree_util.tree_flatten_with_path(state)
+def fields_of(state: PipelineState) -> dict[str, np.ndarray]:
+    """What must be remembered of a state, by the path of its field, such as `.statistics['count'].samples`."""
+    found, _ = jax.tree_util.tree_flatten_with_path(state.kept)
     return {jax.tree_util.keystr(path): np.asarray(a) for path, a in found}
 
 

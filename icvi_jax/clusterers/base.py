@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from icvi_jax.kernels.arrays import namespace, squares
-from icvi_jax.types import Array, DType, Event, Namespace, State
+from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, State
 
 
 class Clusterer(ABC):
@@ -49,6 +49,13 @@ class Clusterer(ABC):
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for this clusterer to start."""
         return 1
+
+    def prototypes(self, state: State) -> Prototypes:
+        """What a state tells of its prototypes: those of the last event.
+
+        A clusterer whose events have names or masses adds them here.
+        """
+        return Prototypes(state.centers, state.active)
 
     @abstractmethod
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:

@@ -125,6 +125,9 @@ class MergeSplit(Clusterer):
             traffic=xp.zeros((K, K, *streams), dtype=dtype) if self.traffic else None,
         )
 
+    def prototypes(self, state: MergeSplitState) -> Prototypes:
+        return Prototypes(state.centers, state.active, state.names, state.mass)
+
     def step(self, state: MergeSplitState, x: Array, seen: Array) -> tuple[MergeSplitState, Event]:
         xp, K = namespace(x), self.slots
         v, q, active, spread = state.centers, state.radius, state.active, state.spread
@@ -179,8 +182,8 @@ class MergeSplit(Clusterer):
         event = Event(
             x=x,
             u=xp.astype(given, x.dtype),
-            before=Prototypes(state.centers, active, state.names, state.mass),
-            after=Prototypes(v, made.active, names, n),
+            before=self.prototypes(state),
+            after=self.prototypes(made),
             seen=seen,
             ready=xp.ones_like(seen),
             shown=Shown(position(given), k, none, none, name, surprise(e, active, seen)),

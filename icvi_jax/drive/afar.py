@@ -49,14 +49,15 @@ class Afar:
         if state is None:
             xp = namespace(given.x) if self._torch else jnp
             state = pipe.init(p, (self.streams,), xp=xp, dtype=given.x.dtype)
-        self._state = state if self._torch else jax.tree.map(jnp.asarray, state)
+        self._kept = state.kept if self._torch else jax.tree.map(jnp.asarray, state.kept)
         self._more = 0 if mesh is None else -self.streams % mesh.size  # equal numbers on all devices
-        self._state = jax.tree.map(lambda a: self._filled(a, -1, 0), self._state)
+        self._kept = jax.tree.map(lambda a: self._filled(a, -1, 0), self._kept)
 
     @property
     def state(self) -> PipelineState:
         """The states of all streams, (…, N)."""
-        return jax.tree.map(lambda a: a[..., : self.streams], self._state) if self._more else self._state
+        kept = jax.tree.map(lambda a: a[..., : self.streams], self._kept) if self._more else self._kept
+        return self._pipe.restored(kept)
 
     def advance(self, X: Array, elapsed: Array | None = None, every: int = 1, done: Done | None = None) -> Reading:
         """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
@@ -66,7 +67,7 @@ class Afar:
             xp = namespace(X)
             gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=X.dtype)
             turned = xp.permute_dims(X, (1, 2, 0))
-            self._state, made = loop(self._step, self._pipe, self._state, turned, gaps, every, self._phase)
+            self._kept, made = loop(self._step, self._pipe, self._kept, turned, gaps, every, self._phase)
             readings = jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
         else:
             times = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
@@ -74,8 +75,8 @@ class Afar:
             Z = self._filled(jnp.asarray(X), 0, jnp.nan)
             if self._mesh is not None:
                 Z = jax.device_put(Z, NamedSharding(self._mesh, P(self._axis)))
-            self._state, readings = scan_fleet(
-                self._step, self._pipe, self._state, Z, times, every, self._phase, self._mesh, self._axis
+            self._kept, readings = scan_fleet(
+                self._step, self._pipe, self._kept, Z, times, every, self._phase, self._mesh, self._axis
             )
             readings = jax.tree.map(lambda a: a[:N], readings) if self._more else readings
         self._phase = (self._phase + T) % every

@@ -127,6 +127,6 @@ def elsewhere(
     elif given.library != "torch":
         state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    made = scan(Walk(keep), pipe, state, X, gaps)
-    final, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
-    return final, readings
+    made = scan(Walk(keep), pipe, state.kept, X, gaps)
+    kept, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
+    return pipe.restored(kept), readings

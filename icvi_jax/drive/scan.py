@@ -14,7 +14,8 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.drive.accelerated import kernel_for
-from icvi_jax.drive.inputs import own_state
+from icvi_jax.drive.engine import Walk
+from icvi_jax.drive.inputs import FIELDS, own_state
 from icvi_jax.drive.platforms import kernels
 from icvi_jax.drive.xla import Step, scan_traced
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -69,11 +70,8 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
         elapsed = jnp.asarray(elapsed, X.dtype)
         if elapsed.shape not in (X.shape[:1], (X.shape[0], *X.shape[2:])):
             raise ValueError(f"scan(elapsed=…): expected one number a sample, {X.shape[:1]}, got {elapsed.shape}")
-    return scan_step(_step, pipe, state, X, elapsed)
-
-
-def _step(pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[State, State]:
-    return pipe.step(state, x, elapsed)
+    kept, readings = scan_step(Walk(FIELDS), pipe, state.kept, X, elapsed)
+    return pipe.restored(kept), readings
 
 
 def scan_step(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[State, State]:

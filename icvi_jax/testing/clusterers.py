@@ -50,8 +50,11 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
     assert active[np.arange(len(label)), label].all(), "a label is an inactive slot"
     for a, c in zip(_leaves(events.before), _leaves(events.after)):
         np.testing.assert_array_equal(a[1:], c[:-1], err_msg="a sample does not start where the one before it ended")
-    for mine, theirs in zip((state.centers, state.active), (events.after.centers, events.after.active)):
-        np.testing.assert_array_equal(np.asarray(mine), theirs[-1], err_msg="the state is not the last event's")
+    told = clusterer.prototypes(state)
+    for field, mine, theirs in zip(told._fields, told, events.after):
+        assert (mine is None) == (theirs is None), f"prototypes() and events do not both have {field}"
+        if mine is not None and theirs is not None:
+            np.testing.assert_array_equal(np.asarray(mine), theirs[-1], err_msg="the state is not the last event's")
 
 
 def carry_is_stable(clusterer: Clusterer, b: Backend) -> None:
