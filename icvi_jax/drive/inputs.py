@@ -205,8 +205,9 @@ def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams
         of = "one stream" if high.ndim == 1 else f"{high.shape[1]} streams"
         raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
     fresh = pipe.init(p, streams=(0,), xp=np, dtype=np.float32)
-    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in jax.tree_util.tree_flatten_with_path(state)[0]}
-    for path, a in jax.tree_util.tree_flatten_with_path(fresh)[0]:
+    named = jax.tree_util.tree_flatten_with_path
+    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state.kept)[0]}
+    for path, a in named(fresh.kept)[0]:
         name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
         if found.pop(name, None) != shape:
             raise ValueError(f"{caller}(state=…): not a state of this pipeline, whose {name} has the shape {shape}")
