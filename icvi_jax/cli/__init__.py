@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - a person at a terminal has no use for a traceback
         if os.environ.get("ICVI_TRACEBACK"):
             raise
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            return INTERRUPTED
         if isinstance(error, OSError):
             _let_go_of_output()  # what could not be written now cannot be written at exit either
             return _say(_about_file(error))

@@ -90,7 +90,7 @@ def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
 
 def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray]:
     """The different names in a column, in order of appearance, and for each row the number of its name."""
-    sql = f"CAST(c{column.position} AS VARCHAR)"
+    sql = f"trim(CAST(c{column.position} AS VARCHAR))"
     (values,) = sheet.fetch([column._replace(kind="text", sql=f"coalesce({sql}, '')")])
     found, first, which = np.unique(values.astype(str), return_index=True, return_inverse=True)
     if "" in found:

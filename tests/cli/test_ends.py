@@ -74,3 +74,14 @@ def test_a_place_that_cannot_be_is_named(tmp_path, capsys):
     (tmp_path / "in.csv").write_text(TEXT)
     assert main(["run", str(tmp_path / "in.csv"), "-k", "2", "--out", "/proc/nowhere"]) == 2
     assert capsys.readouterr().err.startswith("icvi: /proc/nowhere/readings.csv: cannot be written (")
+
+
+def test_an_interrupt_while_a_file_is_read_is_no_error(monkeypatch, capsys):
+    """DuckDB makes an error of Ctrl-C."""
+
+    def interrupted(*_):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("icvi_jax.cli.fleet.read_fleet", interrupted)
+    assert main(["fleet", "x.csv"]) == 130
+    assert not capsys.readouterr().err

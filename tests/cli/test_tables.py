@@ -189,3 +189,10 @@ def test_a_file_is_whole_or_not_there(tmp_path):
         draft.write_text("half")
         raise RuntimeError
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_spaces_around_the_name_of_a_node_do_not_make_another_one(tmp_path):
+    rows = "".join(f"{t},{name},{t % 7}.5\n" for t, name in enumerate(["a", " a", "a ", "b"] * 10))
+    assert read_fleet(put(tmp_path, "spaces.csv", "time,node,temp\n" + rows)).nodes == ("a", "b")
+    with pytest.raises(TableError, match="row 3, column 2.*the name of the node is missing"):
+        read_fleet(put(tmp_path, "blank.csv", "time,node,temp\n1,a,2\n2,  ,3\n"))
