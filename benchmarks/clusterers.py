@@ -4,6 +4,7 @@
     python benchmarks/clusterers.py --seeds 5           several seeds of each, and what the mean is uncertain by
     python benchmarks/clusterers.py --scale             the labelled sets, too, scaled by their first 200 rows
     python benchmarks/clusterers.py --full              also sets that no setting was chosen on
+    python benchmarks/clusterers.py --flat              links of merge-split without the rule for two features
     python benchmarks/clusterers.py --river             river's clusterers alone, and a partition that uses no data
     python benchmarks/clusterers.py --csv FILE          the table as a file; more runs add to it
     python benchmarks/clusterers.py --pages FILE FOLDER from that file the tables of the documentation
@@ -25,13 +26,14 @@ import clusterer_streams as data
 import numpy as np
 
 import icvi_jax as icvi
+from icvi_jax.kernels import quantiser
 
 OURS = {
     "MacQueen, k = 3": icvi.SequentialKMeans(k=3),
     "sk-means, k = 3, memory 100": icvi.SequentialKMeans(k=3, memory=100.0, seeding="distinct"),
     "sk-means, k = 3, memory 50": icvi.SequentialKMeans(k=3, memory=50.0, seeding="distinct"),
     "merge-split": icvi.MergeSplit(),
-    "merge-split, traffic 0.4": icvi.MergeSplit(traffic=0.4),
+    "merge-split, traffic 0.5": icvi.MergeSplit(traffic=0.5),
     "rebirth, k = 10": icvi.RebirthKMeans(k=10),
     "fuzzy, k = 3": icvi.FuzzyCMeans(k=3),
     "oec": icvi.OnlineEllipsoidal(capacity=16),
@@ -136,6 +138,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="all sets")
     parser.add_argument("--seeds", type=int, default=1, help="streams of each kind (default 1)")
     parser.add_argument("--scale", action="store_true", help="scale the labelled sets, too")
+    parser.add_argument("--flat", action="store_true", help="links of merge-split as with three features and more")
     parser.add_argument("--river", action="store_true", help="river's clusterers instead of ours")
     parser.add_argument("--forgetting", type=float, default=0.9, help="of the panel (default 0.9)")
     parser.add_argument("--only", nargs="*", default=(), help="streams whose name begins so")
@@ -147,6 +150,8 @@ def main():
     names = tuple(options.clusterer)
     for name in [name for name in OURS if names and not name.startswith(names)]:
         del OURS[name]
+    if options.flat:
+        quantiser.NARROW = 0.0
     if options.pages:
         return pages(*options.pages)
     if options.speed:

@@ -63,8 +63,8 @@ PARTS = {
     ),
     "merge-split": (icvi.MergeSplit(slots=6, mass_memory=80.0), lambda X: mergesplit.run(X, 6, mass_memory=80)),
     "merge-split by traffic": (
-        icvi.MergeSplit(slots=6, mass_memory=80.0, traffic=0.4),
-        lambda X: mergesplit.run(X, 6, mass_memory=80, traffic=0.4),
+        icvi.MergeSplit(slots=6, mass_memory=80.0, traffic=0.5),
+        lambda X: mergesplit.run(X, 6, mass_memory=80, traffic=0.5),
     ),
     "merge-split of 16": (icvi.MergeSplit(), lambda X: mergesplit.run(X)),
 }
@@ -119,10 +119,29 @@ def test_clusters_that_touch_are_told_apart_by_the_traffic_between_them():
     X, mode = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
     X[:, 0] += 5 * mode
     right = {}
-    for traffic in (0.0, 0.4):
+    for traffic in (0.0, 0.5):
         _, events = follow(icvi.MergeSplit(traffic=traffic), X, backend("jax32"))
         right[traffic] = adjusted_rand_index(mode[2000:], events.shown.cluster[2000:])
-    assert right[0.0] < 0.1 and right[0.4] > 0.8, right
+    assert right[0.0] < 0.1 and right[0.5] > 0.8, right
+
+
+@pytest.mark.parametrize("p", [2, 8, 16, 30])
+def test_one_cluster_is_not_torn_apart_for_want_of_traffic(p):
+    """With many features each of sixteen prototypes has fifteen neighbours, and little traffic with each."""
+    X = np.random.default_rng(1).normal(size=(3000, p))
+    _, events = follow(icvi.MergeSplit(traffic=0.5), X, backend("jax32"))
+    _, members = np.unique(events.shown.cluster[1000:], return_counts=True)
+    assert members.max() > 0.98 * 2000, members
+
+
+def test_a_prototype_born_of_a_split_stays_with_the_neighbours_it_had():
+    """One cluster that drifts, and prototypes that split to follow it: nothing gets a new name."""
+    X = np.random.default_rng(3).normal(size=(4000, 8))
+    X[:, 0] += np.linspace(0, 20, len(X))
+    _, events = follow(icvi.MergeSplit(traffic=0.5), X, backend("jax32"))
+    late = np.asarray(events.shown.cluster[1500:])
+    assert np.asarray(events.born)[1500:].any(1).sum() > 10, "too little happens for a test"
+    assert (late == late[0]).all(), np.unique(late, return_counts=True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ ALL = (
     *(entry.clusterer(**{entry.size: 4}) for entry in icvi.clusterers.catalogue()),
     icvi.SequentialKMeans(k=4, memory=50.0, seeding="distinct"),
     icvi.OnlineEllipsoidal(capacity=4, memory=100.0),
-    icvi.MergeSplit(slots=4, traffic=0.4),
+    icvi.MergeSplit(slots=4, traffic=0.5),
 )
 EACH = pytest.mark.parametrize("clusterer", ALL, ids=lambda clusterer: f"{clusterer.name} {ALL.index(clusterer)}")
 LONG = 100_000

@@ -31,7 +31,7 @@ CLUSTERERS = (
     icvi.RebirthKMeans(k=3, memory=10.0, mass_memory=20.0),
     icvi.FuzzyCMeans(k=3),
     icvi.MergeSplit(slots=4, mass_memory=20.0),
-    icvi.MergeSplit(slots=4, mass_memory=20.0, traffic=0.4),
+    icvi.MergeSplit(slots=4, mass_memory=20.0, traffic=0.5),
 )
 NEW = tuple(
     entry.clusterer(**{entry.size: 3})

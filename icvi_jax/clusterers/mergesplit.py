@@ -66,8 +66,9 @@ class MergeSplit(Clusterer):
     far : a sample this many times the usual distance from the nearest prototype becomes a new cluster.
     gain : how many times the cost of the cheapest merge a split must gain.
     traffic : what two linked prototypes need between them: samples that have one of them as the nearest and the other
-        as the second nearest, as a share of the (geometric) mean of their masses; half of it keeps a link. 0, the
-        default, looks at distances alone, and takes clusters that touch for one; 0.4 sees the thin place between them.
+        as the second nearest, as a share of the lighter one's mass or of the busiest connection of either, whichever is
+        less; half of it keeps a link. 0, the default, looks at distances alone, and takes clusters that touch for one;
+        0.5 sees the thin place between them.
 
     Examples
     --------
@@ -165,13 +166,10 @@ class MergeSplit(Clusterer):
         spread = xp.where(seen, spread + rate * (capped - spread), spread)
         traffic, busy = state.traffic, None
         if traffic is not None:
-            counted = traffic_of.between(*traffic_of.nearest_two(x, state.centers, active & seen))
-            traffic = xp.where(seen, (1 - once) * traffic, traffic) + xp.astype(counted, x.dtype)
-            traffic = traffic_of.cut(traffic_of.moved(traffic, merge), new)
-            # Nothing has passed between the halves of a prototype yet: they are one until shown otherwise.
-            traffic = xp.where(traffic_of.between(hit & split, new & split), pointed(n, new), traffic)
-            share = self.traffic * xp.sqrt(n[:, None, ...] * n[None, ...])
-            busy = traffic >= share, traffic >= share / 2
+            two = traffic_of.nearest_two(x, state.centers, active & seen)
+            keep = xp.where(seen, 1 - once, xp.ones_like(once))
+            pairs, terms = traffic_of.followed(traffic, keep, two, merge, (hit & split, new), pointed(n, new))
+            traffic, busy = pairs.matrix(terms, 0.0), traffic_of.busy(pairs, terms, n, self.traffic)
         linked, home = quantiser.grouped((v, n, q), active | new, spread, links.without(state.linked, new), busy)
         names, fresh, k = links.named(home, n, names, active | new, fresh)
 

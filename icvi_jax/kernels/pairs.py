@@ -145,6 +145,16 @@ class Pairs:
         index = slots(upper, self.k)
         return xp.where(index < xp.moveaxis(index, 0, 1), upper, xp.moveaxis(upper, 0, 1))
 
+    def terms(self, matrix: Array) -> Terms:
+        """The terms of a symmetric f from the array (k, k, *streams) that `matrix` makes of them."""
+        if self.square:
+            return [matrix]
+        return [matrix[i, i + 1 :, ...] if self.triangle else matrix[i, ...] for i in range(self.k - self.triangle)]
+
+    def row_total(self, terms: Terms) -> Array:
+        """The sum of the terms of each slot's pairs: (k, *streams)."""
+        return self._rows(terms, lambda a, b: a + b, self.xp.sum)
+
     def row_least(self, terms: Terms) -> Array:
         """The smallest term of each slot's pairs: (k, *streams)."""
         return self._rows(terms, smaller, self.xp.min)

@@ -8,11 +8,14 @@ from typing import TypeAlias
 from icvi_jax.array_api import Array
 from icvi_jax.kernels import links
 from icvi_jax.kernels.arrays import count, larger, namespace, squares
-from icvi_jax.kernels.pairs import Pairs
+from icvi_jax.kernels.pairs import Pairs, Terms
 from icvi_jax.kernels.ward import pointed
 
 Slots: TypeAlias = tuple[Array, Array, Array]
 """Centres v (k, p, *streams), masses n and mean squared radii q (k, *streams)."""
+
+NEAR, NARROW = 1.25, 1.04
+"""Slots touch within NEAR times the sum of their radii; NARROW √(3/p) times, where that is more: p = 1 or 2."""
 
 
 def absorbed(slots: Slots, e: Array, d: Array, hit: Array, least: Array) -> Slots:
@@ -58,17 +61,17 @@ def placed(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
 
 
 def grouped(
-    slots: Slots, active: Array, spread: Array, linked: Array, busy: tuple[Array, Array] | None = None
+    slots: Slots, active: Array, spread: Array, linked: Array, busy: tuple[Terms, Terms] | None = None
 ) -> tuple[Array, Array]:
     """Links, as words of bits, and the component (k, *streams) each slot belongs to.
 
     Slots with a fifth of the mean mass or more are linked when their radii nearly touch, and stay so until they are a
-    fifth further apart. The others go with the nearest of these, if it is near enough. `busy` says for every two slots
-    (k, k, *streams) whether there is traffic enough between them for a new link, and for an old one; None: no matter.
+    fifth further apart. The others go with the nearest of these, if it is near enough. `busy` says for every pair
+    whether there is traffic enough for a new link, and for an old one; None: no matter.
     """
     xp = namespace(slots[0])
     v, n, q = slots
-    near = max(1.25, 1.04 * math.sqrt(3 / v.shape[1]))
+    near = max(NEAR, NARROW * math.sqrt(3 / v.shape[1]))
     wide = 1.2 * near
     number = xp.astype(count(active), n.dtype)
     strong = active & (n >= 0.2 * xp.sum(n, axis=0) / larger(number, xp.ones_like(number)))
@@ -81,11 +84,10 @@ def grouped(
     old = pairs.each(lambda row, _a, _b, bit: (row & bit) != 0, linked, own)
     both = pairs.each(lambda a, b: a & b, strong)
     close = [d <= wide * wide * s for d, s in zip(D, reach)]
-    joined = [ok & ((d <= near * near * s) | (was & c)) for ok, d, s, was, c in zip(both, D, reach, old, close)]
-    touching = pairs.matrix(joined, False)
+    start = [d <= near * near * s for d, s in zip(D, reach)]
+    stay = [was & c for was, c in zip(old, close)]
     if busy is not None:
-        fresh, lasting = busy
-        touching = touching & (fresh | (pairs.matrix(old, False) & lasting))
-    linked = links.packed(touching)
+        start, stay = ([ok & much for ok, much in zip(*two)] for two in zip((start, stay), busy))
+    linked = links.packed(pairs.matrix([ok & (a | b) for ok, a, b in zip(both, start, stay)], False))
     home = links.components(linked)
     return linked, links.adopted(home, active & ~strong, strong, pairs.matrix(D, 0.0), pairs.matrix(close, False))

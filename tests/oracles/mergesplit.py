@@ -14,8 +14,9 @@ A missing row changes nothing (label and cluster -1, surprise NaN). Readings cho
 * k of a missing row repeats; before the first sample it is 0.
 
 `traffic` is no part of SPEC: a link then also needs samples whose two nearest slots (before the sample) are its ends,
-faded like masses, at least traffic (half of it for a link that stands) times the geometric mean of the ends' masses.
-A merge adds them up, a birth has none, and the two halves of a split slot begin with the mass of the new one.
+faded like masses: at least traffic (half of it for a link that stands) times the least of the ends' masses and of the
+most that any two slots, one of them an end, have between them. A merge adds them up, a birth has none; a slot born of a
+split has as many with all others as the slot it came from, and as many with that one as it has mass.
 """
 
 import numpy as np
@@ -95,6 +96,8 @@ class MergeSplit:
                 self.n[i] /= 2
                 self.q[i] /= 2
                 self.n[new], self.q[new], self.name[new] = max(self.n[i], 1), self.q[i], self.name[i]
+                for c in set(range(self.K)) - {i, new}:
+                    self.between[frozenset((new, c))] = self.between.get(frozenset((i, c)), 0)
                 self.between[frozenset((i, new))] = self.n[new]
             else:
                 self.n[new], self.q[new], self.name[new] = 1, 0, self.next
@@ -133,7 +136,8 @@ class MergeSplit:
             for e in strong:
                 if c != e:
                     reach = (off if old[c, e] else on) * (radius[c] + radius[e])
-                    busy = self.traffic * np.sqrt(self.n[c] * self.n[e]) * (0.5 if old[c, e] else 1)
+                    most = max((samples for pair, samples in self.between.items() if pair & {c, e}), default=0)
+                    busy = self.traffic * min(self.n[c], self.n[e], most) * (0.5 if old[c, e] else 1)
                     self.adj[c, e] = np.sqrt(D[c, e]) <= reach and self.between.get(frozenset((c, e)), 0) >= busy
         self.component = np.full(self.K, -1)
         for c in strong:  # flood from the lowest slot not reached yet
