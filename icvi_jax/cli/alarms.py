@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +12,13 @@ from icvi_jax.cli.options import Alarms
 from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
+from icvi_jax.tables.cycle import cycle
 
 NONE = "none"
 """Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""
+
+AUTO = "auto"
+"""Written for --season: look for a cycle in the recording."""
 
 COLUMNS = 0.8
 """Share of the false alarms that monitors of columns may use: on labelled streams they find all that indices find,
@@ -35,13 +40,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         raise ValueError(f"--patience {alarms.patience}: expected 1 row or more")
     if alarms.settle is not None and alarms.settle < 0:
         raise ValueError(f"--settle {alarms.settle}: expected 0 rows or more")
-    if alarms.season < 0:
-        raise ValueError(f"--season {alarms.season}: expected the rows of a cycle, such as 144; 0 for none")
-    if alarms.season and alarms.jumps:
-        raise ValueError(
-            f"--jumps, --season {alarms.season}: together they raise more false alarms than promised; choose one of "
-            f"them: --season where there is a cycle, --jumps for other signals with memory"
-        )
+    season = _season(alarms)
     if {"distress", "page-hinkley"} <= set(names):
         raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
     if budget is None and "change" in names:
@@ -58,7 +57,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
             monitors[index] = PageHinkley()
     if "change" in names:
         silent = Change.silent if alarms.settle is None else alarms.settle
-        monitors["change"] = Change(silent=silent, slower=alarms.jumps, jumps=alarms.jumps, season=alarms.season)
+        monitors["change"] = Change(silent=silent, slower=alarms.jumps, jumps=alarms.jumps, season=season)
     for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
         kind = KINDS[name]
         if issubclass(kind, SampleMonitor):
@@ -73,6 +72,44 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         alone = not (columns and listening)
         monitors |= budget._replace(rate=budget.rate * (1 if alone else share)).over(some) if some else {}
     return monitors
+
+
+def in_season(alarms: Alarms, data: Table | Fleet) -> tuple[Alarms, tuple[str, ...]]:
+    """The alarms with a cycle found in the data, where it is asked for, and what to say about it."""
+    if alarms.season != AUTO or alarms.jumps:
+        return alarms, ()
+    rows, share = cycle(data.x)
+    found = replace(alarms, season=str(rows))
+    if not rows:
+        return found, ("no cycle was found: changes are looked for in the columns as they are",)
+    seconds = alarms.interval or interval_of(data)
+    long = "" if seconds is None else f" ({_long(rows * seconds)})"
+    most = int(share.argmax())
+    words = f"a cycle of {rows} rows{long} is taken out before changes are looked for: it explains {share[most]:.0%} of"
+    return found, (f"{words} {data.features[most]!r}, where it is largest",)
+
+
+def _season(alarms: Alarms) -> int:
+    """The rows of the cycle to be taken out; 0 for none."""
+    text = alarms.season.strip()
+    if text != AUTO and not text.isdecimal():
+        raise ValueError(f"--season {text}: expected the rows of a cycle, such as 144, or auto; 0 for none")
+    if text != "0" and alarms.jumps:
+        raise ValueError(
+            f"--jumps, --season {text}: together they raise more false alarms than promised; choose one of "
+            f"them: --season where there is a cycle, --jumps for other signals with memory"
+        )
+    if text == AUTO:
+        raise ValueError("--season auto: a cycle is found in a recording, not live; give its rows, such as 144")
+    return int(text)
+
+
+def _long(seconds: float) -> str:
+    """A time in words, such as 1.5 days."""
+    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {name}{'' if f'{seconds / size:.3g}' == '1' else 's'}"
+    return f"{seconds:.3g} seconds"
 
 
 def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | None = 1) -> Budget | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.cli.alarms import budget_of, settings_of
+from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
 from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
@@ -42,7 +42,8 @@ def compare_command(
     table, stream_k = table_of(source, seed, label, "auto", data)
     model = Model(**asdict(panel))
     spreads = spreads_of(table)
-    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
+    alarms, season = in_season(alarms, table)
+    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
     candidates = candidates_of(model, names, ks)
     results, budget = [], budget_of(alarms, table)
     for candidate in candidates.values():

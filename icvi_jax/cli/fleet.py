@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from icvi_jax.cli.alarms import budget_of, settings_of
+from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
@@ -30,7 +30,8 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every)
     spreads = spreads_of(fleet)
-    fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads)))
+    alarms, season = in_season(alarms, fleet)
+    fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads), *season))
     budget = budget_of(alarms, fleet)
     pipe = pipeline_of(model, spreads=spreads, alarms=alarms, budget=budget)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)

@@ -64,9 +64,10 @@ class Alarms:
     jumps: Annotated[bool, Parameter(negative="")] = False
     """Look for smaller steps in the columns too, and for jumps of signals with a long memory. Finds more, and raises
     more alarms on small changes that are real but may not matter."""
-    season: Annotated[int, Parameter(metavar="ROWS")] = 0
+    season: Annotated[str, Parameter(metavar="ROWS|auto")] = "0"
     """Rows in a cycle, such as 144 for a day of ten-minute means: what a column usually is at that time of the cycle is
-    taken from it before changes are looked for. The first cycle is only learned from. Not with --jumps."""
+    taken from it before changes are looked for. The first cycle is only learned from. `auto` looks for a cycle in the
+    whole file. Not with --jumps."""
     interval: float | None = None
     """Seconds between two rows of a node, for false alarms per hour or day; found in the file if not given."""
 

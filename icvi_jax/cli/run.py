@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icvi_jax.cli.alarms import budget_of, settings_of
+from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
@@ -19,7 +19,8 @@ def run_command(
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
     spreads = spreads_of(table)
-    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads)))
+    alarms, season = in_season(alarms, table)
+    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
     budget = budget_of(alarms, table)
     pipe = pipeline_of(model, stream_k, spreads=spreads, alarms=alarms, budget=budget)
     check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)

@@ -62,7 +62,7 @@ def test_settle_keeps_still(pump, tmp_path, capsys):
 
 def test_options_of_change_are_handed_on():
     jumps, season = (
-        monitors_of(options, [], budget_of(options))["change"] for options in (Alarms(jumps=True), Alarms(season=24))
+        monitors_of(options, [], budget_of(options))["change"] for options in (Alarms(jumps=True), Alarms(season="24"))
     )
     assert (jumps.jumps, jumps.slower, jumps.season) == (True, True, 0)
     assert (season.jumps, season.slower, season.season) == (False, False, 24)
@@ -80,6 +80,8 @@ def test_options_of_change_are_handed_on():
         (["--patience", "0"], "expected 1 row or more"),
         (["--settle", "-1"], "expected 0 rows or more"),
         (["--season", "-1"], "expected the rows of a cycle"),
+        (["--season", "daily"], "--season daily: expected the rows of a cycle, such as 144, or auto"),
+        (["--season", "auto", "--jumps"], "--jumps, --season auto: together they raise more false alarms"),
         (["--season", "24", "--jumps"], "--jumps, --season 24: together they raise more false alarms than promised"),
     ],
 )
@@ -92,6 +94,38 @@ def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, 
 def test_nodes_are_counted_from_one(capsys):
     assert main(["watch", "--false-alarms", "20/day", "--interval", "600", "--nodes", "0"]) == 2
     assert "--nodes 0: expected 1 or more" in capsys.readouterr().err
+
+
+@pytest.fixture
+def daily(tmp_path):
+    """Hourly means of 60 days with a daily cycle; a step that it hides, in column b on day 50."""
+    rng, hours = np.random.default_rng(3), np.arange(60 * 24)
+    x = 8 * np.sin(2 * np.pi * hours / 24)[:, None] + rng.normal(size=(len(hours), 2))
+    x[50 * 24 :, 1] += 1.5
+    times = np.datetime64("2026-01-01T00", "h") + hours
+    rows = (f"{t} ,{a:.3f},{b:.3f}".replace("T", " ") for t, (a, b) in zip(times, x))
+    (tmp_path / "daily.csv").write_text("time,a,b\n" + "\n".join(rows).replace(" ,", ":00,"))
+    return tmp_path / "daily.csv"
+
+
+def test_a_cycle_is_found_and_steps_against_it(daily, tmp_path, capsys):
+    assert main(["run", str(daily), "--season", "auto", "--out", str(tmp_path / "auto")]) == 0
+    found = capsys.readouterr()
+    assert "a cycle of 24 rows (1 day) is taken out" in found.out + found.err
+    assert "2026-02-20" in found.out and "b rose" in found.out
+    assert main(["run", str(daily), "--out", str(tmp_path / "plain")]) == 0
+    assert "b rose" not in capsys.readouterr().out
+
+
+def test_no_cycle_is_said(pump, tmp_path, capsys):
+    assert main(["run", str(pump), "--season", "auto", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert "no cycle was found" in said.out + said.err
+
+
+def test_a_cycle_is_not_found_live(capsys):
+    assert main(["watch", "--season", "auto"]) == 2
+    assert "--season auto: a cycle is found in a recording" in capsys.readouterr().err
 
 
 def test_days_need_dates(tmp_path, capsys):
