@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
-from icvi_jax.cli.compute import RAISED, Kind, compute
+from icvi_jax.cli.compute import RAISED, Kind, compute, raised
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
@@ -87,8 +87,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         centers[n, :, : result.centers.shape[2]] = result.centers[0, at]
     settings = [("candidates", ", ".join(names)), *(pair for pair in first.settings[1:] if pair[0] != RAISED)]
     if len(settings) < len(first.settings):
-        many = [sum(int((codes == 1).sum()) for codes in result.codes.values()) for result in results]
-        each = ", ".join(f"{name}: {alarms:,}" for name, alarms in zip(names, many))
+        each = ", ".join(f"{name}: {raised(result.codes)[0]:,}" for name, result in zip(names, results))
         settings.append((RAISED, f"{each} alarms, true ones among them"))
     return first._replace(
         nodes=names,

@@ -79,9 +79,22 @@ def compute(
 
 def measured(result: Result, budget: icvi.Budget) -> str:
     """How many alarms were raised, in the unit of the budget."""
-    alarms = sum(int((codes == 1).sum()) for codes in result.codes.values())
+    alarms, more = raised(result.codes)
     among = ", true ones among them" if alarms else ""
-    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}"
+    also = f"; {more:,} distress after a spike {'counts' if more == 1 else 'count'} with it" if more else ""
+    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}{also}"
+
+
+def raised(codes: dict[str, NDArray[np.int8]]) -> tuple[int, int]:
+    """How many alarms were raised, and how many times distress came after a spike: the same alarm once more."""
+    alarms = later = 0
+    for one in codes.values():
+        alarms += int((one == 1).sum())
+        for node in one[(one == 3).any(axis=1)]:
+            events = node[node > 0]
+            after = int((events[1:][events[:-1] == 1] == 3).sum())
+            alarms, later = alarms + int((events == 3).sum()) - after, later + after
+    return alarms, later
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:

@@ -1,6 +1,7 @@
 """The command promises a rate of false alarms, names the column that changed, and says what it cannot watch."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from icvi_jax import Change
 from icvi_jax.cli import main
 from icvi_jax.cli.alarms import budget_of, monitors_of
+from icvi_jax.cli.compute import raised
 from icvi_jax.cli.options import Alarms
 
 
@@ -153,3 +155,15 @@ def test_a_fleet_says_what_to_expect_and_which_columns(tmp_path, capsys):
     assert main(["fleet", str(tmp_path / "fleet.npz"), *options]) == 0
     said = capsys.readouterr().out
     assert "over 20 nodes" in said and "columns that changed" in said and "a day, true ones among them" in said
+
+
+def test_what_was_raised_is_counted_once_and_entirely():
+    """A distress that follows a spike is the same alarm, one that crept up is another one; recovered is none."""
+    codes = np.array([[0, 1, 0, 3, 0, 2, 0, 3, 0, 2], [0, 1, 0, 0, 2, 0, 1, 0, 0, 0], [0] * 10])
+    assert raised({"xb": codes}) == (4, 1)
+
+
+def test_a_distress_that_counts_with_its_spike_is_said(tmp_path, capsys):
+    assert main(["run", "s2", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"raised: 11 alarms.*; 1 distress after a spike counts with it", out) and "alarms of xb: 2" in out
