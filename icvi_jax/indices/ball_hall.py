@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from icvi_jax.indices.base import Index, divide, given
+from icvi_jax.indices.base import Comparison, divide, given
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Stats
 from icvi_jax.types import Array
 
 
 @spec
-class BallHall(Index):
+class BallHall(Comparison):
     r"""Mean over clusters of the mean squared distance from the centre; small is good.
 
     .. math:: BH = \frac1k Σ_i C_i / M_i
 
-    It does not measure separation, so equal centres have no effect, and one cluster has a value too: its mean squared
-    distance. An active cluster without members counts as 0. NaN where all samples and centres are in one place, so that
-    constant data do not get the best value.
+    It does not measure separation, so equal centres have no effect. An active cluster without members counts as 0. NaN
+    with fewer than two clusters, and where all samples and centres are in one place, so that constant data do not get
+    the best value.
 
     References
     ----------
@@ -37,7 +37,7 @@ class BallHall(Index):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion)
 
-    def value(self, stats: Stats, forgetting: Array) -> Array:
+    def compare(self, stats: Stats, forgetting: Array) -> Array:
         return given(~stats.constant, divide(stats.over_slots(stats[Dispersion].level), stats.k, stats.xp.nan))
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:

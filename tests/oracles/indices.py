@@ -150,7 +150,7 @@ FORMULAS = {
     "ni": ni,
     "rcip": rcip,
     "rh": lambda f, tiny=1e-12: cross_entropies(f, tiny).sum(),
-    "bh": lambda f: f.spread.mean() if f.k > 1 or f.J > 0 else np.nan,
+    "bh": lambda f: f.spread.mean(),
     "hartigan": lambda f: log(ratio(f.B, f.W)),
     "xu": lambda f: f.p * log(np.sqrt(f.W / (f.p * f.omega**2))) + np.log(f.k),
     "r2": lambda f: ratio(f.B, f.B + f.W),
@@ -188,8 +188,8 @@ def value(name, X, U, V_path, active_path=None, forgetting=1.0, fuzzifier=2.0, e
     f = Facts(X, U, V_path, active_path, forgetting, fuzzifier, elapsed)
     if f.k == 0:
         return np.nan
-    if f.k == 1 and name not in ("xb", "db", "bh"):
-        return np.nan  # only these have a meaning given for a single cluster
+    if f.k == 1 and name not in ("xb", "db"):
+        return np.nan  # only these two have a meaning given for a single cluster
     if f.k >= 2 and f.N <= f.k and name not in FREE_OF_DISPERSION:
         return np.nan
     return float(FORMULAS[name](f, **options))

@@ -1,4 +1,4 @@
-"""Clusters of several slots: M, mean and scatter of components from the samples, and XB, DB, CH, BH from them.
+"""Clusters of several slots: M, mean and scatter of components from the samples, and XB, DB, CH from them.
 
 `History` (events.py) knows which slot every sample counts for now; a component takes the samples of its slots.
 A soft sample counts for a component with the sum of its weights. Readings chosen where the text allows more than one:
@@ -6,8 +6,8 @@ A soft sample counts for a component with the sum of its weights. Readings chose
 * The centre of a component is its member mean, so C is the scatter and G is 0 (not the clusterer's prototypes).
 * Components are ordered by their number; k is the number of components with an active slot, also those with M = 0.
 * One component: h of XB and DB follows the path (largest squared distance of a sample to the centre after its step), so
-  it is given as `lone`; NaN without it. CH is NaN, BH is C/M.
-* N <= k (k >= 2) is NaN for all of them. Coincident centres: XB and DB +inf. CH: W = 0 or omega <= k is NaN.
+  it is given as `lone`; NaN without it. CH is NaN.
+* N <= k (k >= 2) is NaN for all three. Coincident centres: XB and DB +inf. CH: W = 0 or omega <= k is NaN.
 """
 
 import numpy as np
@@ -32,20 +32,18 @@ def macro(history, component, n, centers):
 
 
 def values(history, component, n, centers, lone=None):
-    """xb, db, ch, bh of the components (paper's normaliser for lambda < 1)."""
+    """xb, db, ch of the components (paper's normaliser for lambda < 1)."""
     M, v, C, numbers = macro(history, component, n, centers)
     omega, mu, _ = history.overall()
     return index_values(M, v, C, history.seen, omega, mu, history.forgetting, lone)
 
 
 def index_values(M, v, C, seen, omega, mu, forgetting, lone=None):
-    """xb, db, ch, bh from masses, centres and dispersions of clusters that are all active."""
+    """xb, db, ch from masses, centres and dispersions of clusters that are all active."""
     k, J = len(M), C.sum()
-    out = {"xb": np.nan, "db": np.nan, "ch": np.nan, "bh": np.nan}
+    out = {"xb": np.nan, "db": np.nan, "ch": np.nan}
     if k == 0 or (k >= 2 and seen <= k):
         return out
-    if J > 0 or (v != v[0]).any():  # not where everything is in one place
-        out["bh"] = np.mean([c / mass if mass > 0 else 0.0 for c, mass in zip(C, M)])
     L = np.zeros(k)
     for i in range(k):
         if M[i] > 0:

@@ -54,7 +54,6 @@ def partition(X, labels, slots, forgetting=1.0, centers=None):
     normal = 1 / n if forgetting == 1 else 1 - forgetting
     L = [0.0 if m == 0 else c / (m if forgetting == 1 else max(1.0, m)) for c, m in zip(C, M)]
     if k == 1:
-        out["bh"] = J / M[0] if J > 0 else np.nan
         if centers is not None:
             return out
         h = lone_distance(X, labels == slots[0], forgetting)
