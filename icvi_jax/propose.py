@@ -8,11 +8,15 @@ from icvi_jax.anchor import about
 from icvi_jax.indices import Index
 from icvi_jax.kernels.arrays import cast, namespace, slots, usable
 from icvi_jax.panel import Panel, PanelState
+from icvi_jax.pipeline import Pipeline
+from icvi_jax.pipeline_state import PipelineState
 from icvi_jax.proposals import FAST, Joined
 from icvi_jax.types import Array, Event, Prototypes
 
 
-def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> dict[str, Array]:
+def propose(
+    panel: Panel | Pipeline, state: PanelState | PipelineState, x: Array, means: bool = False
+) -> dict[str, Array]:
     """The values the panel would have after the sample `x`, for every cluster it may join; the state does not change.
 
     The centre of the cluster it joins moves towards it by g = 1/(λM + 1), where M is the mass of the cluster. Its own
@@ -20,8 +24,9 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
 
     Parameters
     ----------
-    panel, state : the panel and its state; for the state of a pipeline, `state.panel`.
-    x : (p, *streams), the sample, in the units of the panel's samples. Not finite: all values are NaN.
+    panel, state : a panel and its state, or a pipeline and its state, which scales the sample as its next step would.
+        With `Standardize` only the latter has the right units.
+    x : (p, *streams), the sample. Not finite: all values are NaN.
     means : True if the centres are the means of their members and no sample was noise: then `XieBeni`,
         `CalinskiHarabasz`, `WB`, `BallHall` and `RSquared` are computed for all clusters at once, O(k²) instead of
         O(k³), with the same result. Not for ``Panel(of="clusters")``.
@@ -53,14 +58,23 @@ def propose(panel: Panel, state: PanelState, x: Array, means: bool = False) -> d
     >>> print(centers[:, 0].tolist(), counts.tolist())
     [0.5, 8.5] [3.0, 3.0]
     """
+    anchor = state.anchor
+    xp, dtype = namespace(anchor.high), anchor.high.dtype
+    x = xp.asarray(x, dtype=dtype)
+    if tuple(x.shape) != tuple(anchor.high.shape):
+        raise ValueError(f"propose(x=…): expected shape {tuple(anchor.high.shape)}, got {tuple(x.shape)}")
+    seen = usable(x)
+    z = xp.where(seen, about(anchor, x), xp.zeros_like(x))
+    if isinstance(state, PipelineState):
+        if not isinstance(panel, Pipeline) or panel.panel is None:
+            raise ValueError("propose: for the state of a pipeline, give the pipeline, and one that has a panel")
+        if panel.standardize is not None and state.scaler is not None:
+            _, z = panel.standardize.step(state.scaler, z, seen)
+        panel, state = panel.panel, state.panel
+    elif isinstance(panel, Pipeline):
+        raise ValueError("propose: for a pipeline, give the state of the pipeline, not that of its panel")
     if means and panel.of == "clusters":
         raise ValueError('propose(means=True): not for Panel(of="clusters")')
-    xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
-    x = xp.asarray(x, dtype=dtype)
-    if tuple(x.shape) != tuple(state.anchor.high.shape):
-        raise ValueError(f"propose(x=…): expected shape {tuple(state.anchor.high.shape)}, got {tuple(x.shape)}")
-    seen = usable(x)
-    z = xp.where(seen, about(state.anchor, x), xp.zeros_like(x))
     quick = tuple(index for index in panel.indices if means and FAST.get(type(index), _never)(index))
     slow = tuple(index for index in panel.indices if index not in quick)
     values: dict[str, Array] = {}

@@ -112,3 +112,23 @@ def test_proposals_of_named_clusters():
         icvi.propose(panel, state.panel, X[0], means=True)
     with pytest.raises(ValueError, match=r"expected shape \(2,\), got \(3,\)"):
         icvi.propose(panel, state.panel, np.zeros(3))
+
+
+def test_a_pipeline_scales_the_sample_as_its_own_step_does():
+    rng = np.random.default_rng(8)
+    X = (np.array([[0, 0], [6, 0], [0, 6]])[rng.integers(0, 3, 300)] + rng.normal(size=(300, 2))) * [1.0, 1e3] + 1e5
+    panel = icvi.Panel(indices=SIX, forgetting=0.95)
+    pipe = icvi.Pipeline(
+        clusterer=icvi.SequentialKMeans(k=3), panel=panel, standardize=icvi.Standardize(warmup=50), monitors={}
+    )
+    state = icvi.run(pipe, X, backend="numpy").state
+    scale = state.scaler  # held since the 50th sample
+    scaled = ((X[7] - X[0]) - scale.mean) / np.sqrt(scale.variance)
+    nowhere = panel.init(k=3, features=2, xp=np, dtype=np.float64).anchor
+    want = icvi.propose(panel, state.panel._replace(anchor=nowhere), scaled)
+    got = icvi.propose(pipe, state, X[7])
+    for name, values in want.items():
+        np.testing.assert_allclose(got[name], values, rtol=1e-9, err_msg=name)
+    for wrong in ((panel, state), (pipe, state.panel)):
+        with pytest.raises(ValueError, match="propose: for"):
+            icvi.propose(*wrong, X[7])
