@@ -31,7 +31,8 @@ class Origin:
         high, low, there = (np.asarray(a).T for a in anchor)
         self.dtype = np.dtype(high.dtype)
         self._set = np.array(there, bool, order="C")
-        self.value = np.ascontiguousarray(high, np.float64) + low
+        known = self._set.any()
+        self.value: np.ndarray = np.ascontiguousarray(high, np.float64) + low if known else np.zeros(high.shape)
         self._limit = reach(self.dtype, np)
         self.settled = bool(self._set.all())
 
@@ -68,8 +69,10 @@ class Origin:
         first = np.ascontiguousarray(X[:, 0])
         if not (np.abs(first) <= self._limit).all():
             return False
-        high, low = self._words(first.astype(np.float64))
-        self.value = high.astype(np.float64) + low
+        self.value = first.astype(np.float64)
+        if first.dtype != self.dtype:  # two words of the state may have fewer digits
+            high, low = self._words(self.value)
+            self.value = high.astype(np.float64) + low
         self._set[...] = self.settled = True
         return True
 

@@ -136,6 +136,10 @@ def write_run(layout: Layout) -> str:
         stream = code.mul(group, W)
         valid = code.least(code.let(f"sub i64 {field['streams']}, {stream}"), W)
         state = code.offset(address["words"], code.mul(group, field["group_bytes"]))
+        if W > 1:  # rows of a state are far apart in memory: those of the next group are fetched during this one
+            with code.loop(0, layout.words) as i:
+                ahead = code.offset(state, code.add(code.mul(i, field["word_bytes"]), field["group_bytes"]))
+                code.call("llvm.prefetch.p0", "void", ("ptr", ahead), ("i32", "1"), ("i32", "3"), ("i32", "1"))
         _origins(code, p, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
             n = code.least(code.let(f"sub i64 {field['steps']}, {t0}"), tile)
@@ -160,7 +164,7 @@ def write_run(layout: Layout) -> str:
                 if leaf.n:
                     _write(code, i, leaf, code.offset(out, region), stream, valid, begun, readings)
     code.do("ret void")
-    return code.function("define void @run(ptr noalias %context)")
+    return "\n".join([*code.declared, code.function("define void @run(ptr noalias %context)")])
 
 
 def _origins(
