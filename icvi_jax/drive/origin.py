@@ -32,7 +32,7 @@ class Origin:
         self.dtype = np.dtype(high.dtype)
         self._set = np.array(there, bool, order="C")
         known = self._set.any()
-        self.value: np.ndarray = np.ascontiguousarray(high, np.float64) + low if known else np.zeros(high.shape)
+        self.value = np.ascontiguousarray(high, np.float64) + low if known else np.zeros(high.shape)
         self._limit = reach(self.dtype, np)
         self.settled = bool(self._set.all())
 

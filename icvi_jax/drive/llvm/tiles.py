@@ -137,8 +137,8 @@ def write_run(layout: Layout) -> str:
         valid = code.least(code.let(f"sub i64 {field['streams']}, {stream}"), W)
         state = code.offset(address["words"], code.mul(group, field["group_bytes"]))
         if W > 1:  # rows of a state are far apart in memory: those of the next group are fetched during this one
-            with code.loop(0, layout.words) as i:
-                ahead = code.offset(state, code.add(code.mul(i, field["word_bytes"]), field["group_bytes"]))
+            with code.loop(0, layout.words) as word:
+                ahead = code.offset(state, code.add(code.mul(word, field["word_bytes"]), field["group_bytes"]))
                 code.call("llvm.prefetch.p0", "void", ("ptr", ahead), ("i32", "1"), ("i32", "3"), ("i32", "1"))
         _origins(code, p, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
