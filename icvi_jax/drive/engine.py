@@ -91,7 +91,7 @@ class Engine:
 
     def _load(self, rest: State) -> None:
         dtype = self._origin.dtype
-        one = _bare(self._pipe.init(self.features, xp=np, dtype=dtype))
+        one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
         self.program = program_for(
             Advance(self._keep), self._pipe, one, dtype, self.features, self._timed, self._room, self._mesh
         )

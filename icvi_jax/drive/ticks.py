@@ -44,7 +44,9 @@ class Ticks:
             back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
 
         def new() -> _Set:
-            raw = [np.zeros((len(origin), *leaf.shape), leaf.dtype) for leaf in code.layout.outputs]
+            raw = [a[:, 0] for a in code.outputs(len(origin), 1)]
+            for i in code.layout.still:
+                raw[i].flags.writeable = False  # no code would write it again, should a reader have changed it
             ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
             return _Set(raw, form.centers, back, shown, ticker)
 

@@ -189,7 +189,7 @@ def _contrast(view: View, able: Array) -> tuple[Array, Array]:
     v, one = view.variance, xp.ones_like(view.variance)
     known = able & (view.learned >= SURE) & (v > 0) & (view.before.weight > 0)
     of_means = share(view.now) + share(view.before)
-    contrast = (view.now.mean - view.before.mean) ** 2 / (xp.where(known, v, one) * xp.where(known, of_means, one))
+    contrast = (view.now.mean - view.before.mean) ** 2 / xp.where(known, v * of_means, one)
     return xp.where(known, xp.sqrt(xp.sqrt(contrast)), xp.zeros_like(v)), known
 
 

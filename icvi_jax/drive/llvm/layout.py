@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from icvi_jax.drive.flat import Flat
 from icvi_jax.drive.llvm.code import BOOL, Code, element
 from icvi_jax.drive.llvm.plan import Plan
 from icvi_jax.drive.llvm.words import Leaf, size_of
@@ -30,6 +31,7 @@ class Layout:
     features: int
     elapsed: bool
     plan: Plan | None = None
+    flat: Flat | None = None
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
@@ -40,6 +42,19 @@ class Layout:
     def outputs(self) -> tuple[Leaf, ...]:
         """Leaves of what a step returns."""
         return _leaves(self.unrolled.outputs)
+
+    @cached_property
+    def still(self) -> dict[int, np.ndarray]:
+        """Outputs that are the same at every step, by number: no code writes them."""
+        if self.flat is None:
+            return {}
+        found, at = {}, 0
+        for i, leaf in enumerate(self.outputs):
+            lanes = [self.flat.lanes[place] for place in self.flat.outputs[at : at + leaf.n]]
+            if lanes and all(lane.name == "constant" for lane in lanes):
+                found[i] = np.array([lane.value for lane in lanes], leaf.dtype).reshape(leaf.shape)
+            at += leaf.n
+        return found
 
     @cached_property
     def numbers(self) -> tuple[Leaf, ...]:

@@ -75,19 +75,19 @@ def compile_step(
         loops = unrolled.graph.weight > LARGE
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
-    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed, how)
+    flat = None if loops else flatten(unrolled, host().fused)
+    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed, how, flat)
     return Program(layout, assemble(layout), cache or folder())
 
 
 def assemble(layout: Layout) -> str:
     """The text of a program."""
-    if layout.plan is None:
-        flat = flatten(layout.unrolled, host().fused)
-        check(flat.lanes)
-        scan, declared = write_scan(layout, flat)
-        calls = [(lane.name, lane.dtype) for lane in flat.lanes if lane.name in MATHS]
+    if layout.flat is not None:
+        check(layout.flat.lanes)
+        scan, declared = write_scan(layout, layout.flat)
+        calls = [(lane.name, lane.dtype) for lane in layout.flat.lanes if lane.name in MATHS]
     else:
-        operations = [o for loop in (*layout.plan.before, *layout.plan.each) for o in loop.operations]
+        operations = [o for loop in (*layout.how.before, *layout.how.each) for o in loop.operations]
         check(operations)
         scan, declared = write_loops(layout)
         calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
@@ -142,7 +142,10 @@ class Program:
 
     def outputs(self, streams: int, readings: int) -> list[np.ndarray]:
         """New arrays (N, readings, …) for the leaves of the outputs; see `room`."""
-        return room([((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs])
+        arrays = room([((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs])
+        for i, value in self.layout.still.items():
+            arrays[i][...] = value
+        return arrays
 
     def tree(self, outputs: Sequence[np.ndarray] | Sequence[int]) -> Tree:
         """The outputs' leaves as the pytree that the step returns."""
@@ -169,7 +172,7 @@ class Program:
         origin : (N, p) float64, subtracted from X in X's own precision.
         elapsed : (T,) or (N, T).
         every : keep each n-th reading; `phase` steps have passed since the last one.
-        out : arrays to write to, as `outputs` makes them.
+        out : arrays to write to, as `outputs` makes them: what is the same at every step is in them already.
         threads : at most so many; all cores by default.
         """
         context, out = self._context(packed, numbers, X, origin, elapsed, every, phase, out)

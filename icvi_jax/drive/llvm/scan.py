@@ -93,7 +93,10 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     code.do("br i1 %show, label %reading, label %next")
     code.label("reading")
     at = 0
-    for leaf, region in zip(layout.outputs, layout.regions):
+    for i, (leaf, region) in enumerate(zip(layout.outputs, layout.regions)):
+        if i in layout.still:
+            at += leaf.n
+            continue
         kind = stored(leaf.dtype)
         bytes_ = layout.bytes(leaf)
         base = code.offset("%out", code.add(code.mul("%row", bytes_ * leaf.n * layout.width), region))

@@ -161,7 +161,7 @@ def write_run(layout: Layout) -> str:
             ended = code.let(f"udiv i64 {code.add(passed, n)}, {field['every']}")
             readings = code.let(f"sub i64 {ended}, {begun}")
             for i, (leaf, region) in enumerate(zip(layout.outputs, layout.regions)):
-                if leaf.n:
+                if leaf.n and i not in layout.still:
                     _write(code, i, leaf, code.offset(out, region), stream, valid, begun, readings)
     code.do("ret void")
     return "\n".join([*code.declared, code.function("define void @run(ptr noalias %context)")])
@@ -221,6 +221,7 @@ def _plain(leaf: Leaf) -> str:
 
 def write_tiles(layout: Layout) -> list[str]:
     """All functions of this module that the program needs."""
-    sizes = {_plain(leaf): leaf.dtype.itemsize for leaf in layout.outputs if leaf.n}
+    moving = [leaf for i, leaf in enumerate(layout.outputs) if leaf.n and i not in layout.still]
+    sizes = {_plain(leaf): leaf.dtype.itemsize for leaf in moving}
     unpacks = [write_unpack(layout.width, kind, size) for kind, size in sorted(sizes.items())]
     return [write_pack(layout, np.dtype("f4")), write_pack(layout, np.dtype("f8")), *unpacks, write_run(layout)]
