@@ -99,11 +99,6 @@ class Engine:
         self.quick = {}
 
     @property
-    def dtype(self) -> np.dtype:
-        """The type of the states."""
-        return self._origin.dtype
-
-    @property
     def state(self) -> PipelineState:
         """The states of all streams, new NumPy arrays (…, N)."""
         return self._pipe.restored(jax.tree.map(np.array, self._kept()))

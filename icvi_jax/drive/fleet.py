@@ -14,7 +14,6 @@ from icvi_jax.drive.afar import Afar
 from icvi_jax.drive.allowance import allowed
 from icvi_jax.drive.devices import streams_mesh
 from icvi_jax.drive.engine import Engine
-from icvi_jax.drive.large import Large
 from icvi_jax.drive.run import Run, started
 from icvi_jax.kernels.arrays import namespace
 from icvi_jax.monitors import Budget
@@ -41,9 +40,9 @@ def run_fleet(
     Parameters
     ----------
     pipe : the pipeline.
-    X : (N, T, p), the samples; rows that are not finite or too large (see `run`) are missing, so streams that start
-        late or end early are padded with NaN. Or an iterator of chunks (N, t, p), or of pairs (chunk, elapsed), one
-        after the other in time: the next is read while one is computed, and no more than two are in memory.
+    X : (N, T, p), the samples; rows that are not finite are missing, so streams that start late or end early are padded
+        with NaN. Or an iterator of chunks (N, t, p), or of pairs (chunk, elapsed), one after the other in time: the
+        next is read while one is computed, and no more than two are in memory.
     state : continue from this state; it is not consumed. None: from the first sample.
     keep : fields of the reading to stack; the others are None. `("final",)` stacks nothing: only the state is returned.
     backend : "jax", "numpy" or "torch", the library of the results; None: that of X, NumPy for lists and chunks.
@@ -88,7 +87,6 @@ def run_fleet(
         if progress is not None:
             progress(done, total)
 
-    large: Large | None = None
     for chunk, gaps in _ahead(X) if isinstance(X, Iterator) else [(X, elapsed)]:
         given = inputs.given("run_fleet", chunk, backend)
         if chunks and given.x.ndim == 3 and given.x.shape[1] == 0:
@@ -111,9 +109,6 @@ def run_fleet(
             raise ValueError(f"run_fleet: the chunks before had {engine.streams} streams, this one has {N}")
         told = None if progress is None else count
         if isinstance(engine, Engine):
-            large = large or Large("run_fleet", engine.dtype)
-            if chunks:
-                large.see(np.asarray(given.x))
             times = None if gaps is None else np.asarray(gaps)
             parts.append(engine.advance(np.asarray(given.x), times, every, told))
         else:
@@ -121,13 +116,8 @@ def run_fleet(
     if engine is None:
         raise ValueError("run_fleet: the iterator has no samples")
     readings = parts[0] if len(parts) == 1 else jax.tree.map(_joined, *parts)
-    if isinstance(engine, Engine) and large is not None:
-        ended = engine.end()
-        if not chunks:
-            before = 0 if state is None else np.asarray(state.missing)
-            large.see(np.asarray(given.x), np.asarray(ended.missing) > before)
-        large.tell()
-        return Run(*inputs.returned((ended, readings), library))
+    if isinstance(engine, Engine):
+        return Run(*inputs.returned((engine.end(), readings), library))
     away = engine.state, readings
     return Run(*(inputs.on_host(away) if library == "numpy" and not inputs.traced(away) else away))
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from icvi_jax.drive import inputs
 from icvi_jax.drive.engine import Engine, Walk, fresh
-from icvi_jax.drive.large import Large
 from icvi_jax.drive.loop import loop
 from icvi_jax.drive.scan import scan_step
 from icvi_jax.kernels.arrays import namespace
@@ -66,8 +65,7 @@ def run(
     Parameters
     ----------
     pipe : the pipeline.
-    X : (T, p), the samples: an array, or a pandas, polars or Arrow table. Rows that are not finite are missing,
-        and so are those with values beyond 1e15 (float64: 1e140), with a warning: their squares would overflow.
+    X : (T, p), the samples: an array, or a pandas, polars or Arrow table. Rows that are not finite are missing.
     state : continue from this state; it is not consumed. None: from the first sample, with warm-up.
     keep : fields of the reading to stack; the others are None.
     backend : "jax", "numpy" or "torch", the library of the results; None: that of X, NumPy for lists and tables.
@@ -95,9 +93,6 @@ def run(
     engine = Engine(pipe, started(pipe, given, state, 1), keep)
     gaps = None if elapsed is None else np.asarray(elapsed)
     readings = engine.advance(np.asarray(given.x)[None], gaps)
-    large = Large("run", engine.dtype)
-    large.see(np.asarray(given.x)[None])
-    large.tell()
     one = jax.tree.map(lambda a: a[..., 0], engine.end()), jax.tree.map(lambda a: a[0], readings)
     return Run(*inputs.returned(one, given.library))
 

@@ -9,7 +9,6 @@ import numpy as np
 from icvi_jax.anchor import no_anchor
 from icvi_jax.drive import inputs
 from icvi_jax.drive.feed import Feed
-from icvi_jax.drive.large import Large
 from icvi_jax.drive.origin import Origin
 from icvi_jax.drive.platforms import program_for
 from icvi_jax.drive.xla import scan_traced
@@ -39,7 +38,7 @@ def validate(
     Parameters
     ----------
     panel : the indices.
-    X : (T, p), samples; rows that are not finite or too large (see `run`) are missing.
+    X : (T, p), samples; rows that are not finite are missing.
     labels : (T,), crisp integer labels of any values; −1 is noise. Centres are the running means of the members.
     memberships : (T, k), memberships of each sample; all zero is noise.
     centers : (T, k, p), the centres after each sample; (k, p) if they never move.
@@ -89,9 +88,6 @@ def validate(
     if host:
         times = None if gaps is None else np.asarray(gaps)
         host_parts = [np.asarray(part) for part in (x, *parts)]
-        large = Large("validate", given.dtype)
-        large.see(host_parts[0][None])
-        large.tell()
         values: State = inputs.returned(
             _on_host(source, panel, fixed, host_parts, times, given.dtype, parallel), given.library
         )
