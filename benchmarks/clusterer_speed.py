@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.drive.llvm.program import compile_step
+from icvi_jax.engine.native.program import compile_step
 
 STREAMS, SAMPLES, FEATURES, ROUNDS = 1024, 50, 4, 15
 

@@ -26,7 +26,7 @@ import clusterer_streams as data
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.kernels import quantiser
+from icvi_jax.numerics import quantiser
 
 OURS = {
     "MacQueen, k = 3": icvi.SequentialKMeans(k=3),

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jax._src.lib import triton
 
 import icvi_jax as icvi
-from icvi_jax.drive.engine import Advance
-from icvi_jax.drive.pallas import Kernel
+from icvi_jax.engine.engine import Advance
+from icvi_jax.engine.pallas import Kernel
 
 KEEP = ("values", "label", "alarms")
 ARCHITECTURES = ("sm_80", "sm_90")

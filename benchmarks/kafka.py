@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from icvi_jax.cli import main as command
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.claims import Claim
+from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.shard import Shard
 
 WORKERS, PARTITIONS, NODES = 3, 12, 240

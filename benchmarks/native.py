@@ -18,8 +18,8 @@ import warnings
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.drive.llvm.build import lanes_of
-from icvi_jax.drive.llvm.program import compile_step
+from icvi_jax.engine.native.build import lanes_of
+from icvi_jax.engine.native.program import compile_step
 
 CORE = "--core" in sys.argv
 if CORE:

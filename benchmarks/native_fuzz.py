@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.drive.llvm.program import compile_step
+from icvi_jax.engine.native.program import compile_step
 
 STREAMS, STEPS = 6, 60
 TOLERANCE = {"f": 5e-3, "d": 1e-7}

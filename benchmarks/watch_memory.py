@@ -25,10 +25,10 @@ from soak import resident
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.board import Board
 from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.notify import Sender, Webhook
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.server import page_served
 
 NODES, TICKS = 200, 10

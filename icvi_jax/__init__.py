@@ -12,12 +12,12 @@ from icvi_jax.checkpoint import load_checkpoint as load_checkpoint
 from icvi_jax.checkpoint import save as save
 from icvi_jax.clusterers import Clusterer as Clusterer
 from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one line there)
-from icvi_jax.drive.devices import use_all_cores as use_all_cores
-from icvi_jax.drive.fleet import run_fleet as run_fleet
-from icvi_jax.drive.live import Live as Live
-from icvi_jax.drive.run import Run as Run
-from icvi_jax.drive.run import run as run
-from icvi_jax.drive.scan import scan as scan
+from icvi_jax.engine.devices import use_all_cores as use_all_cores
+from icvi_jax.engine.fleet import run_fleet as run_fleet
+from icvi_jax.engine.live import Live as Live
+from icvi_jax.engine.run import Run as Run
+from icvi_jax.engine.run import run as run
+from icvi_jax.engine.scan import scan as scan
 from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export
@@ -31,14 +31,14 @@ from icvi_jax.monitors.listing import *  # noqa: F403
 from icvi_jax.monitors.story import story as story
 from icvi_jax.panel import Panel as Panel
 from icvi_jax.panel import PanelState as PanelState
+from icvi_jax.panel_ops import combine as combine
+from icvi_jax.panel_ops import merge as merge
+from icvi_jax.panel_ops import read as read
+from icvi_jax.panel_ops import remove as remove
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
 from icvi_jax.propose import propose as propose
 from icvi_jax.standardize import Standardize as Standardize
-from icvi_jax.surgery import combine as combine
-from icvi_jax.surgery import merge as merge
-from icvi_jax.surgery import read as read
-from icvi_jax.surgery import remove as remove
 from icvi_jax.types import Alarm as Alarm
 from icvi_jax.types import Event as Event
 from icvi_jax.types import Prototypes as Prototypes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import namespace, reach
+from icvi_jax.numerics.arrays import namespace, reach
 from icvi_jax.types import Array, Namespace
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from icvi_jax.indices import DaviesBouldin
 from icvi_jax.indices.base import divide
-from icvi_jax.kernels.arrays import squares
+from icvi_jax.numerics.arrays import squares
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Dispersion
 from icvi_jax.types import Array, Namespace

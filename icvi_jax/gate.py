@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from icvi_jax.anchor import Anchor
-from icvi_jax.kernels.arrays import cast, library, namespace, usable
+from icvi_jax.numerics.arrays import cast, library, namespace, usable
 from icvi_jax.types import Array, Namespace, Prototypes
 
 

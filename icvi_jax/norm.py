@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from icvi_jax.kernels.arrays import cast, namespace
+from icvi_jax.numerics.arrays import cast, namespace
 from icvi_jax.types import Array
 
 

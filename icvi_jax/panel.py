@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from icvi_jax.anchor import about, no_anchor, set_anchor, there
 from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import cast, namespace
-from icvi_jax.kernels.moments import weights
 from icvi_jax.norm import factor_of, transform
+from icvi_jax.numerics.arrays import cast, namespace
+from icvi_jax.numerics.moments import weights
 from icvi_jax.pipeline_state import PanelState as PanelState
 from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick

@@ -11,9 +11,9 @@ from icvi_jax.anchor import about, back, no_anchor, set_anchor, there
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import namespace
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.named import Named
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline_state import Kept
 from icvi_jax.pipeline_state import PipelineState as PipelineState

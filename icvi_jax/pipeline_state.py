@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.anchor import Anchor
-from icvi_jax.kernels.arrays import advance
+from icvi_jax.numerics.arrays import advance
 from icvi_jax.types import Array, Event, Prototypes, State
 
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from icvi_jax.indices import WB, BallHall, CalinskiHarabasz, Index, RSquared, XieBeni
-from icvi_jax.kernels.arrays import cast, count, larger, namespace, slots, smaller, squares
+from icvi_jax.numerics.arrays import cast, count, larger, namespace, slots, smaller, squares
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Dispersion, Overall, Separation, Statistic, Stats
 from icvi_jax.types import Array, State

@@ -6,7 +6,7 @@ import dataclasses
 
 from icvi_jax.anchor import about
 from icvi_jax.indices import Index
-from icvi_jax.kernels.arrays import cast, namespace, slots, usable
+from icvi_jax.numerics.arrays import cast, namespace, slots, usable
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.pipeline_state import PipelineState

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import cast, namespace
-from icvi_jax.kernels.moments import share
+from icvi_jax.numerics.arrays import cast, namespace
+from icvi_jax.numerics.moments import share
 from icvi_jax.spec import is_number, number, spec, static, whole
 from icvi_jax.types import Array, Namespace
 

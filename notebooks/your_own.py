@@ -30,7 +30,7 @@ from icvi_jax.adapters import River, Scikit, Snapshot, Watch, follow
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import surprise
 from icvi_jax.indices.base import Comparison, divide
-from icvi_jax.kernels.arrays import count, namespace, position, smallest, squares
+from icvi_jax.numerics.arrays import count, namespace, position, smallest, squares
 from icvi_jax.spec import required, spec, static
 from icvi_jax.statistics import Dispersion, Separation
 from icvi_jax.testing import check_clusterer, check_index

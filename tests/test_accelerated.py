@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import accelerated, inputs, platforms
-from icvi_jax.drive.accelerated import Accelerated
-from icvi_jax.drive.engine import Engine, fresh
+from icvi_jax.engine import accelerated, inputs, platforms
+from icvi_jax.engine.accelerated import Accelerated
+from icvi_jax.engine.engine import Engine, fresh
 
 N, T, p = 5, 16, 2
 PIPES = {
@@ -162,7 +162,7 @@ def test_a_gpu_is_used_by_itself_for_fleets_that_are_worth_it(monkeypatch):
     with pytest.warns(RuntimeWarning, match="no kernel for interpret, since its state is float64; XLA") as said:
         engines = [Engine(pipeline(), wide, ("values",)) for _ in range(2)]
     assert [engine.program.name for engine in engines] == ["xla"] * 2 and len(said) == 1  # and it says so once
-    monkeypatch.setattr("icvi_jax.drive.pallas.LARGEST", {"interpret": 10})
+    monkeypatch.setattr("icvi_jax.engine.pallas.LARGEST", {"interpret": 10})
     with pytest.warns(RuntimeWarning, match="too large"):
         assert Engine(pipeline(), state(6), ("values", "k")).program.name == "xla"
     for wrong in ("many", "-1"):
@@ -190,7 +190,7 @@ def test_several_devices_have_an_equal_part_each(tmp_path):
     code = f"""if True:
         import jax, jax.numpy as jnp, numpy as np, icvi_jax as icvi, test_accelerated as t
         from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-        from icvi_jax.drive import inputs
+        from icvi_jax.engine import inputs
         jax.config.update("jax_disable_most_optimizations", True)
         mesh, X, pipe = Mesh(np.array(jax.devices()), ("streams",)), np.load({str(tmp_path / "x.npy")!r}), t.pipeline()
         whole, over = t.run(pipe, X), t.run(pipe, X, mesh=mesh)

@@ -1,4 +1,4 @@
-"""The folder list is the architecture: imports go up only, and each file is short."""
+"""The folder list is the architecture: imports go up only, and a file is one idea."""
 
 import ast
 import subprocess
@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "array_api | exports | text",
-    "kernels",
+    "numerics",
     "types",
     "spec",
     "forgetting | named | anchor",
@@ -21,10 +21,10 @@ LAYERS = (
     "pipeline_state",
     "panel",
     "pipeline",
-    "explain | export | proposals | surgery",
+    "explain | export | proposals | panel_ops",
     "propose",
     "checkpoint",  # below the engine, since a live fleet saves itself
-    "drive",
+    "engine",
     "evaluation",
     "distributed | tuning | validation",
     "streams | tables",
@@ -36,7 +36,7 @@ LAYERS = (
 """From the bottom up. A file may import from its own part and from layers before its own; parts beside each other know
 nothing of each other. `icvi_jax` is the package's own file, which gathers the public names."""
 
-WHEN_ASKED = {("drive", "tables"), ("drive", "report")}
+WHEN_ASKED = {("engine", "tables"), ("engine", "report")}
 """Against the order, and loaded only at the call that needs it: `run(pipe, frame)` reads a data frame as the command
 would, and `result.plot()` draws as the report does. The engine itself needs neither."""
 
@@ -88,16 +88,16 @@ def test_what_is_loaded_late_goes_up_too_but_for_what_is_named():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_up_only_and_files_are_short(path):
+def test_imports_go_up_only(path):
     source = path.read_text()
-    assert len(source.splitlines()) <= 250
+    assert len(source.splitlines()) <= 600, "one idea a file: split it by ideas"
     here = part_of(path)
     for module in imports(path):
         assert not module.startswith("."), f"{here} imports {module}: say it with icvi_jax in front"
         part = imported_part(module)
         if part not in (None, here):
             assert HEIGHT[part] < HEIGHT[here], f"{here} imports {module}, which is not below it"
-        if here in ("kernels", "statistics", "indices", "clusterers", "monitors"):
+        if here in ("numerics", "statistics", "indices", "clusterers", "monitors"):
             assert module.split(".")[0] != "jax", f"{here} is for any array library, and imports {module}"
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     assert "hasattr" not in names

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from icvi_jax.kernels import eigen, ellipsoid, tracker
-from icvi_jax.kernels.arrays import COUNT_LIMIT
-from icvi_jax.kernels.chi2 import quantile, tail
+from icvi_jax.numerics import eigen, ellipsoid, tracker
+from icvi_jax.numerics.arrays import COUNT_LIMIT
+from icvi_jax.numerics.chi2 import quantile, tail
 
 
 def columns(S):

@@ -11,7 +11,8 @@ from fleets import FIELDS, pipeline, plain_loop, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.drive import native, xla
+from icvi_jax.engine import native_engine as native
+from icvi_jax.engine import xla
 
 
 @pytest.fixture(scope="module")

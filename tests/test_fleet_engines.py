@@ -11,7 +11,7 @@ from fleets import FIELDS, pipeline, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.drive import platforms
+from icvi_jax.engine import platforms
 from icvi_jax.spec import spec
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.kernels import moments
+from icvi_jax.numerics import moments
 from icvi_jax.testing import example
 
 BOTH = (icvi.XieBeni(), icvi.DaviesBouldin())

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from installed import installed
 
 import icvi_jax as icvi
-from icvi_jax.kernels import cholesky
+from icvi_jax.numerics import cholesky
 from icvi_jax.testing import backend
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

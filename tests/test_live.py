@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive import platforms
+from icvi_jax.engine import platforms
 
 N, P, T = 6, 2, 40
 
@@ -130,7 +130,7 @@ def test_growth_keeps_the_bits():
 
 def test_the_fallback_compiles_once_for_all_that_there_is_room_for(monkeypatch):
     monkeypatch.setenv("ICVI_BACKEND", "xla")
-    from icvi_jax.drive import xla
+    from icvi_jax.engine import xla
 
     live = icvi.Live(pipeline(), P, 5, capacity=11)
     live.tick(samples()[:5, 0])

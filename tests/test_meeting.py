@@ -9,7 +9,7 @@ import pytest
 
 from icvi_jax.distributed import PeerLost, start
 from icvi_jax.distributed import __main__ as launcher
-from icvi_jax.distributed.meet import NotJoined, meet
+from icvi_jax.distributed.rendezvous import NotJoined, meet
 
 
 def meeting(*calls):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.kernels.arrays import COUNT_LIMIT
 from icvi_jax.monitors import distress as module
 from icvi_jax.monitors.scale import badness
+from icvi_jax.numerics.arrays import COUNT_LIMIT
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 

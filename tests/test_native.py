@@ -14,9 +14,9 @@ import icvi_jax as icvi
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.drive.graph import Unsupported  # noqa: E402
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
-from icvi_jax.drive.llvm.room import APART, room  # noqa: E402
+from icvi_jax.engine.lowering.graph import Unsupported  # noqa: E402
+from icvi_jax.engine.native.alloc import APART, room  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 
 def values(pipe, state, z, elapsed=None):

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from icvi_jax.cli import programs  # noqa: E402
-from icvi_jax.drive.llvm import cache  # noqa: E402
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.engine.native import cache  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 
 def built(folder, factor=3, lanes=None):

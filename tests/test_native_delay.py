@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.drive.flat import flatten  # noqa: E402
-from icvi_jax.drive.llvm.delay import SHORT, lines  # noqa: E402
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.engine.lowering.ssa import flatten  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
+from icvi_jax.engine.native.ring_buffers import SHORT, lines  # noqa: E402
 
 LAG = 11
 

@@ -9,7 +9,7 @@ from jax import lax
 mpmath = pytest.importorskip("mpmath", reason="exact values come from mpmath")
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 FUNCTIONS = {
     "exp": (jnp.exp, mpmath.exp),

@@ -8,7 +8,7 @@ import icvi_jax as icvi
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 
 def step(fade, state, z):

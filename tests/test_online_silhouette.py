@@ -5,7 +5,7 @@ import pytest
 from oracles.silhouettes import online_silhouette
 
 import icvi_jax as icvi
-from icvi_jax.kernels import moments
+from icvi_jax.numerics import moments
 from icvi_jax.testing import example
 from icvi_jax.validation.batch import record
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive.flat import Flat, Lane
-from icvi_jax.drive.order import most_alive, ordered
-from icvi_jax.drive.pallas import Kernel
+from icvi_jax.engine.lowering.schedule import most_alive, ordered
+from icvi_jax.engine.lowering.ssa import Flat, Lane
+from icvi_jax.engine.pallas import Kernel
 
 F32 = np.dtype(np.float32)
 
@@ -49,7 +49,7 @@ def kernel(clusterer):
 )
 def test_a_step_in_order_is_the_same_list_and_needs_few_registers(clusterer, most, monkeypatch):
     made = kernel(clusterer)
-    monkeypatch.setattr("icvi_jax.drive.pallas.ordered", lambda flat: flat)
+    monkeypatch.setattr("icvi_jax.engine.pallas.ordered", lambda flat: flat)
     plain = kernel(clusterer)
     flat, was = made.flat, plain.flat
     assert all(a < i for i, lane in enumerate(flat.lanes) for a in lane.args)

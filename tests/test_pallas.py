@@ -10,11 +10,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import icvi_jax as icvi
-from icvi_jax.drive.accelerated import kernel_for
-from icvi_jax.drive.flat import Lane
-from icvi_jax.drive.lanewise import apply
-from icvi_jax.drive.pallas import Kernel
-from icvi_jax.drive.scan import scan_fleet
+from icvi_jax.engine.accelerated import kernel_for
+from icvi_jax.engine.lanewise import apply
+from icvi_jax.engine.lowering.ssa import Lane
+from icvi_jax.engine.pallas import Kernel
+from icvi_jax.engine.scan import scan_fleet
 
 F32 = np.dtype(np.float32)
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

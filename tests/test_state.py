@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.drive.engine import Engine, fresh
+from icvi_jax.engine.engine import Engine, fresh
 from icvi_jax.pipeline_state import Kept
 
 INDICES = (icvi.XieBeni(), icvi.DaviesBouldin())

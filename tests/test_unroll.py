@@ -8,8 +8,8 @@ from jax import lax
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.drive.graph import Unsupported  # noqa: E402
-from icvi_jax.drive.llvm.program import compile_step  # noqa: E402
+from icvi_jax.engine.lowering.graph import Unsupported  # noqa: E402
+from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, np.inf, -np.inf, np.nan, 1e30, -1e-30]
 P = 4

@@ -19,8 +19,8 @@ from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.clusterers.catalogue import catalogue
 from icvi_jax.evaluation import match
+from icvi_jax.report.alarm_text import at, told
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes
-from icvi_jax.report.told import at, told
 
 TOLERANCE = 50  # an alarm counts as found when it is at most so many samples after a change
 MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns

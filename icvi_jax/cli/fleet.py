@@ -14,8 +14,8 @@ from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.report.alarm_text import at
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
-from icvi_jax.report.told import at
 from icvi_jax.tables import Fleet, TableError, read_fleet
 from icvi_jax.tables.table import some_names
 from icvi_jax.text import counted

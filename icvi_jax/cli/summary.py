@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.report.alarm_text import at, indices_add, told
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result
-from icvi_jax.report.told import at, indices_add, told
 
 MOST_SENTENCES, MOST_COLUMNS = 20, 30
 GOOD = {"min": "small", "max": "large"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from icvi_jax.kernels.arrays import namespace, squares
+from icvi_jax.numerics.arrays import namespace, squares
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, State
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.kernels import ellipsoid
-from icvi_jax.kernels.arrays import cast, count, namespace, position, slots, smallest, squares
-from icvi_jax.kernels.moments import share, weights
-from icvi_jax.kernels.seeding import seat
+from icvi_jax.numerics import ellipsoid
+from icvi_jax.numerics.arrays import cast, count, namespace, position, slots, smallest, squares
+from icvi_jax.numerics.moments import share, weights
+from icvi_jax.numerics.seeding import seat
 from icvi_jax.spec import above, finite, required, spec, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 

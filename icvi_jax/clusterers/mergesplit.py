@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.kernels import links, quantiser
-from icvi_jax.kernels import traffic as traffic_of
-from icvi_jax.kernels.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest
-from icvi_jax.kernels.arrays import squares as sum_of_squares
-from icvi_jax.kernels.ward import cheapest, pointed
+from icvi_jax.numerics import links, quantiser
+from icvi_jax.numerics import traffic as traffic_of
+from icvi_jax.numerics.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest
+from icvi_jax.numerics.arrays import squares as sum_of_squares
+from icvi_jax.numerics.ward import cheapest, pointed
 from icvi_jax.spec import above, finite, number, spec, static, whole
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Shown
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.clusterers.oec_state import Columns, EllipsoidalState
-from icvi_jax.kernels import ellipsoid, tracker
-from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
-from icvi_jax.kernels.chi2 import quantile
+from icvi_jax.numerics import ellipsoid, tracker
+from icvi_jax.numerics.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
+from icvi_jax.numerics.chi2 import quantile
 from icvi_jax.spec import above, finite, is_number, number, one_of, required, spec, static, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from icvi_jax.kernels import ellipsoid
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.numerics import ellipsoid
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Array
 
 Columns: TypeAlias = tuple[Array, ...]
@@ -20,7 +20,7 @@ class EllipsoidalState(NamedTuple):
     Attributes
     ----------
     centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
-    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.kernels.ellipsoid`.
+    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.numerics.ellipsoid`.
     mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
     members : (K, *streams), integer: samples that joined.
     samples : (*streams), integer: samples seen.

@@ -18,7 +18,7 @@ A script calls `group = distributed.start()` before any other JAX work, and then
 """
 
 from icvi_jax.distributed.group import Group, PeerLost, start
-from icvi_jax.distributed.meet import NotJoined
+from icvi_jax.distributed.rendezvous import NotJoined
 from icvi_jax.distributed.summary import Spread, Summary
 
 __all__ = ["Group", "NotJoined", "PeerLost", "Spread", "Summary", "start"]

@@ -15,10 +15,10 @@ from icvi_jax import checkpoint
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import shards
 from icvi_jax.distributed import collectives
-from icvi_jax.distributed.meet import meet
+from icvi_jax.distributed.rendezvous import meet
 from icvi_jax.distributed.summary import Summary, summarize
-from icvi_jax.drive.inputs import FIELDS
-from icvi_jax.drive.live import Live
+from icvi_jax.engine.inputs import FIELDS
+from icvi_jax.engine.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Reading
 

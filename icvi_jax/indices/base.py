@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.statistics import AnyStatistic, Stats
 from icvi_jax.types import Array
 

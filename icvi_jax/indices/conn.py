@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide, given
-from icvi_jax.kernels.arrays import larger, namespace, slots
+from icvi_jax.numerics.arrays import larger, namespace, slots
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Connections, Count, Stats
 from icvi_jax.statistics.groups import homes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide
-from icvi_jax.kernels.arrays import smaller
-from icvi_jax.kernels.pairs import Terms
+from icvi_jax.numerics.arrays import smaller
+from icvi_jax.numerics.pairs import Terms
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation, Stats
 from icvi_jax.types import Array, Namespace

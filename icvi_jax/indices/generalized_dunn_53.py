@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, divide, given
-from icvi_jax.kernels.arrays import far, larger
+from icvi_jax.numerics.arrays import far, larger
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation, Stats
 from icvi_jax.types import Array

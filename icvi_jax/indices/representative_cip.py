@@ -7,7 +7,7 @@ from functools import reduce
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, given
-from icvi_jax.kernels.arrays import larger, smaller
+from icvi_jax.numerics.arrays import larger, smaller
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Covariance, Dispersion, Stats
 from icvi_jax.types import Array

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Alarm, Array, DType, Namespace, State
 
 

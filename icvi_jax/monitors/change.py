@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, cast, namespace, position, smaller, smallest
 from icvi_jax.monitors import contrast, jumps, seasons, tail
 from icvi_jax.monitors.base import Heard, SampleMonitor
 from icvi_jax.monitors.scale import badness
+from icvi_jax.numerics.arrays import advance, cast, namespace, position, smaller, smallest
 from icvi_jax.spec import is_number, number, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace
 

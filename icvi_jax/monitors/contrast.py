@@ -19,9 +19,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, larger, namespace, smaller
 from icvi_jax.monitors import jumps
 from icvi_jax.monitors.means import SURE, Mean, Variance, blank, follow, learn, share
+from icvi_jax.numerics.arrays import advance, larger, namespace, smaller
 from icvi_jax.types import Array, Namespace
 
 SETTLED = 10

@@ -13,8 +13,8 @@ more memory.
 
 from __future__ import annotations
 
-from icvi_jax.kernels.arrays import larger, namespace, smaller
 from icvi_jax.monitors.means import SURE, Variance, learn
+from icvi_jax.numerics.arrays import larger, namespace, smaller
 from icvi_jax.types import Array
 
 LEAST = 0.03

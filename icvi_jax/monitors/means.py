@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, larger, namespace, smaller
+from icvi_jax.numerics.arrays import advance, larger, namespace, smaller
 from icvi_jax.types import Array
 
 SURE = 20

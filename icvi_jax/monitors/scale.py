@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icvi_jax.kernels.arrays import cast, namespace
+from icvi_jax.numerics.arrays import cast, namespace
 from icvi_jax.spec import one_of
 from icvi_jax.types import Array
 

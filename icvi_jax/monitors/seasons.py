@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, larger, namespace
+from icvi_jax.numerics.arrays import advance, larger, namespace
 from icvi_jax.types import Array, Namespace
 
 SLOWEST = 0.1

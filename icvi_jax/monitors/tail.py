@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, cast, larger, namespace, smaller
+from icvi_jax.numerics.arrays import advance, cast, larger, namespace, smaller
 from icvi_jax.types import Array, Namespace
 
 EULER = 0.5772

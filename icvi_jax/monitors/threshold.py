@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.kernels.arrays import advance, cast, larger, namespace
 from icvi_jax.monitors import tail
+from icvi_jax.numerics.arrays import advance, cast, larger, namespace
 from icvi_jax.types import Array, Namespace
 
 FLOOR = 0.1

@@ -13,8 +13,8 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.report.alarm_text import indices_add, told
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, distress_score, true_changes, worst_first
-from icvi_jax.report.told import indices_add, told
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000

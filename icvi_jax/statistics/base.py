@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import isabstract
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.kernels.arrays import COUNT_LIMIT, advance, namespace
+from icvi_jax.numerics.arrays import COUNT_LIMIT, advance, namespace
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.types import Array, DType, Namespace
 

@@ -1,6 +1,6 @@
 r"""Covariance: the shape of each cluster.      Σ_i = scatter_i / (M_i (1 − R_i)) + δI,  R_i = Σ_j w_ij² / M_i²
 
-The state is the mean outer product of the members about their mean, packed (see `icvi_jax.kernels.ellipsoid`), and
+The state is the mean outer product of the members about their mean, packed (see `icvi_jax.numerics.ellipsoid`), and
 `freedom` = 1 − R, the degrees of freedom as a share of the mass: 0 for a single member. Both are ratios, so they
 neither fade nor underflow; the mass and the mean they belong to are those of the dispersion.
 """
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from icvi_jax.kernels import cholesky, ellipsoid, moments
-from icvi_jax.kernels.arrays import namespace
-from icvi_jax.kernels.moments import Moments
+from icvi_jax.numerics import cholesky, ellipsoid, moments
+from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.moments import Moments
 from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, leftover, placed
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.statistics.overall import Overall

@@ -1,6 +1,6 @@
 r"""Dispersion: how far each cluster's members are from its centre.      C_i = Σ_j λ^{n−j} u_ij^m ‖x_j − v_i‖²
 
-The state is the mass, mean and scatter of the members (see `icvi_jax.kernels.moments`): the centre is the *present*
+The state is the mass, mean and scatter of the members (see `icvi_jax.numerics.moments`): the centre is the *present*
 one, not that at the time of a sample, and is used only when indices are computed. A slot that is not active has no
 mass, so a birth starts from zero and nothing is left after a death.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from icvi_jax.kernels import moments
-from icvi_jax.kernels.arrays import count, namespace
-from icvi_jax.kernels.moments import Moments
+from icvi_jax.numerics import moments
+from icvi_jax.numerics.arrays import count, namespace
+from icvi_jax.numerics.moments import Moments
 from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, placed
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 

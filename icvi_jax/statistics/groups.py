@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from icvi_jax.kernels.arrays import namespace, slots
+from icvi_jax.numerics.arrays import namespace, slots
 from icvi_jax.statistics.base import AnyStatistic, States
 from icvi_jax.types import Array, Merge, Prototypes, State
 

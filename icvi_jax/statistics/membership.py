@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.kernels.arrays import namespace
-from icvi_jax.kernels.arrays import squares as sum_of_squares
-from icvi_jax.kernels.moments import share
+from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.arrays import squares as sum_of_squares
+from icvi_jax.numerics.moments import share
 from icvi_jax.statistics.base import Recording, States, Statistic, Step, leftover
 from icvi_jax.statistics.count import Count
 from icvi_jax.types import Array, DType, Namespace

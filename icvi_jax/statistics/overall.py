@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from icvi_jax.kernels import moments
-from icvi_jax.kernels.arrays import namespace, squares
-from icvi_jax.kernels.moments import Moments
+from icvi_jax.numerics import moments
+from icvi_jax.numerics.arrays import namespace, squares
+from icvi_jax.numerics.moments import Moments
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.types import Array, DType, Namespace

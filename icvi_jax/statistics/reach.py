@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.kernels.arrays import larger, namespace
+from icvi_jax.numerics.arrays import larger, namespace
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.statistics.separation import alone_from, distances_alone
 from icvi_jax.types import Array, DType, Namespace, Prototypes

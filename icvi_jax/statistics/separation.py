@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from icvi_jax.kernels.arrays import count, larger, namespace, squares
-from icvi_jax.kernels.pairs import Pairs, Terms
+from icvi_jax.numerics.arrays import count, larger, namespace, squares
+from icvi_jax.numerics.pairs import Pairs, Terms
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.types import Array, DType, Namespace, Prototypes
 

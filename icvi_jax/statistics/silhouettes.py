@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.kernels import moments
-from icvi_jax.kernels.arrays import namespace, smallest, squares
+from icvi_jax.numerics import moments
+from icvi_jax.numerics.arrays import namespace, smallest, squares
 from icvi_jax.statistics.base import Recording, States, Statistic, Step
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.types import Array, DType, Namespace

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from icvi_jax.kernels.arrays import count, namespace, squares
+from icvi_jax.numerics.arrays import count, namespace, squares
 from icvi_jax.statistics.base import AnyStatistic, States, Statistic
 from icvi_jax.statistics.count import Count
 from icvi_jax.statistics.dispersion import Dispersion

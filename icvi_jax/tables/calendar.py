@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from icvi_jax.tables.forms import Column
-from icvi_jax.tables.sheet import Sheet
+from icvi_jax.tables.parse import Column
+from icvi_jax.tables.raw_table import Sheet
 
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 OTHER_NAMES = {"yr": "year", "mon": "month", "dom": "day", "hr": "hour", "min": "minute", "sec": "second"}

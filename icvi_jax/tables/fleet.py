@@ -9,11 +9,11 @@ import numpy as np
 
 from icvi_jax.tables import arrays
 from icvi_jax.tables.align import Readings, align
+from icvi_jax.tables.columns import Picked, from_epoch, numbers, pick, sift, times
 from icvi_jax.tables.folder import read_folder
-from icvi_jax.tables.forms import Column
-from icvi_jax.tables.pick import Picked, from_epoch, numbers, pick, sift, times
+from icvi_jax.tables.parse import Column
+from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import located, open_sheet
-from icvi_jax.tables.sheet import Sheet
 from icvi_jax.tables.sniff import kind
 from icvi_jax.tables.table import Fleet, TableError, check_samples
 from icvi_jax.tables.wide import SINGLE, split_names

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.tables.align import Readings
-from icvi_jax.tables.pick import table
+from icvi_jax.tables.columns import table
 from icvi_jax.tables.read import open_sheet
 from icvi_jax.tables.sniff import kind
 from icvi_jax.tables.table import Table, TableError, some_names

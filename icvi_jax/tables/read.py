@@ -10,8 +10,9 @@ from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from icvi_jax.tables import arrays, sheet
-from icvi_jax.tables.pick import from_epoch, sift, table
+from icvi_jax.tables import arrays
+from icvi_jax.tables import raw_table as sheet
+from icvi_jax.tables.columns import from_epoch, sift, table
 from icvi_jax.tables.sniff import kind
 from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.drive.fleet import run_fleet
-from icvi_jax.drive.steps import scan_steps
+from icvi_jax.engine.fleet import run_fleet
+from icvi_jax.engine.steps import scan_steps
 from icvi_jax.indices import Index, XieBeni
 from icvi_jax.monitors import Distress
 from icvi_jax.panel import Panel

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from icvi_jax.kernels.arrays import cast
 from icvi_jax.monitors.scale import badness
+from icvi_jax.numerics.arrays import cast
 from icvi_jax.spec import spec
 from icvi_jax.types import Array, Namespace
 

@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.anchor import no_anchor
-from icvi_jax.drive.feed import Feed
-from icvi_jax.drive.platforms import program_for
-from icvi_jax.drive.xla import precise
+from icvi_jax.engine.platforms import program_for
+from icvi_jax.engine.sample_batch import Feed
+from icvi_jax.engine.xla import precise
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.surgery import join
+from icvi_jax.panel_ops import join
 from icvi_jax.types import Array, Namespace, State
 from icvi_jax.validation.follow import Means, Model, Place, Source, unanchored
 from icvi_jax.validation.rows import Rows

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.anchor import no_anchor
-from icvi_jax.drive import inputs
-from icvi_jax.drive.feed import Feed
-from icvi_jax.drive.origin import Origin
-from icvi_jax.drive.platforms import program_for
-from icvi_jax.drive.xla import scan_traced
-from icvi_jax.kernels.arrays import namespace
+from icvi_jax.engine import inputs
+from icvi_jax.engine.origin import Origin
+from icvi_jax.engine.platforms import program_for
+from icvi_jax.engine.sample_batch import Feed
+from icvi_jax.engine.xla import scan_traced
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array, ArrayLike, DType, State
 from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source, unanchored

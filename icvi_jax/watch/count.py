@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from icvi_jax.watch.alarms import alarms_of, json_line
-from icvi_jax.watch.board import Board
+from icvi_jax.watch.journal import Store
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.store import Store
 
 
 def count(shard: Shard, store: Store, board: Board | None = None) -> int:

@@ -15,13 +15,13 @@ from typing import TextIO
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import say
-from icvi_jax.watch.board import Board
+from icvi_jax.watch.absent_nodes import Silence
 from icvi_jax.watch.count import count
-from icvi_jax.watch.intake import Intake
+from icvi_jax.watch.decode import Intake
+from icvi_jax.watch.journal import PRINT, Store
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard, saved_in
-from icvi_jax.watch.silence import Silence
-from icvi_jax.watch.store import PRINT, Store
 
 CHECKPOINT_SECONDS = 30.0
 

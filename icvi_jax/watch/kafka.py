@@ -16,14 +16,14 @@ from typing import NamedTuple, Protocol, TextIO, cast
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from icvi_jax.text import say
-from icvi_jax.watch.board import Board
-from icvi_jax.watch.claims import Fenced
-from icvi_jax.watch.intake import Complaints
+from icvi_jax.watch.absent_nodes import Silence
+from icvi_jax.watch.decode import Complaints
+from icvi_jax.watch.fencing import Fenced
+from icvi_jax.watch.journal import Store
 from icvi_jax.watch.partition import Counts, Message, Partition
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.silence import Silence
-from icvi_jax.watch.store import Store
-from icvi_jax.watch.within import within
+from icvi_jax.watch.timeout import within
 
 BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
 SETTINGS = "ICVI_KAFKA_"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
 from icvi_jax.text import say
-from icvi_jax.watch.store import Store
+from icvi_jax.watch.journal import Store
 
 WAIT, TIMEOUT = 0.5, 10.0
 

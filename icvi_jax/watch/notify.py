@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from icvi_jax.text import counted, say
-from icvi_jax.watch.intake import Complaints
-from icvi_jax.watch.mutes import Mutes
-from icvi_jax.watch.store import Store, Waiting
+from icvi_jax.watch.decode import Complaints
+from icvi_jax.watch.journal import Store, Waiting
+from icvi_jax.watch.silences import Mutes
 from icvi_jax.watch.webhook import TIMEOUT, Refusal, Webhook
 
 FIRST, LONGEST = 1.0, 300.0

@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import say
-from icvi_jax.watch.board import Board
-from icvi_jax.watch.claims import Claim
 from icvi_jax.watch.count import count
-from icvi_jax.watch.intake import Complaints, Intake
+from icvi_jax.watch.decode import Complaints, Intake
+from icvi_jax.watch.fencing import Claim
+from icvi_jax.watch.journal import Store
 from icvi_jax.watch.lines import Form, Reader
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.store import Store
 
 
 class Message(Protocol):

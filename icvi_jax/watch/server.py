@@ -27,10 +27,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from icvi_jax.text import say
-from icvi_jax.watch.board import EVENTS, Board
-from icvi_jax.watch.guard import Guard
-from icvi_jax.watch.hub import Hub
+from icvi_jax.watch.auth import Guard
 from icvi_jax.watch.metrics import Fleet, exposition
+from icvi_jax.watch.ring_buffers import EVENTS, Board
+from icvi_jax.watch.sse import Hub
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY, VIEWS = 0.5, 10_000, 32

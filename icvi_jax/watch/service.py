@@ -10,16 +10,16 @@ from pathlib import Path
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
-from icvi_jax.watch.board import Board
+from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.intake import Complaints
+from icvi_jax.watch.journal import PRINT, Store
 from icvi_jax.watch.lines import Reader, lines_of
 from icvi_jax.watch.metrics import Fleet, serving
-from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.notify import Receiver, Sender, receivers
 from icvi_jax.watch.partition import Partition
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.signals import Interrupts
-from icvi_jax.watch.store import PRINT, Store
+from icvi_jax.watch.silences import Mutes
 
 
 @dataclass(frozen=True, kw_only=True)

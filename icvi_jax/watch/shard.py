@@ -13,10 +13,10 @@ import numpy as np
 
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
-from icvi_jax.drive.live import Live
+from icvi_jax.engine.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.watch.alarms import alarms_of, score_of
-from icvi_jax.watch.late import Late
+from icvi_jax.watch.reorder_buffer import Late
 from icvi_jax.watch.sample import Sample, Time, checked, order
 from icvi_jax.watch.ticks import Block, Tick, blocks
 

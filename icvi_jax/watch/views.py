@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.report.result import CODES
-from icvi_jax.watch.board import Board
 from icvi_jax.watch.metrics import Fleet
+from icvi_jax.watch.ring_buffers import Board
 
 PAGE, STRIP, LATELY = 50, 120, 600.0
 """Nodes per page, samples in a row of the heat map, and for how many seconds an alarm is new."""

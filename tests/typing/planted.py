@@ -40,7 +40,7 @@ DEFECTS = (
     Defect(
         "a state of another statistic", "statistics/reach.py", "FadedReachState(by * state.reach)", "by * state.reach"
     ),
-    Defect("an argument left out", "surgery.py", "part.remove(States(state.statistics), step)", "part.remove(step)"),
+    Defect("an argument left out", "panel_ops.py", "part.remove(States(state.statistics), step)", "part.remove(step)"),
     Defect(
         "None not thought of",
         "pipeline.py",

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from watching import PIPE, alarms, begun, samples, taken
 
-from icvi_jax.watch.board import Board
 from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.hub import Hub
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.sse import Hub
 from icvi_jax.watch.views import fleet_view, node_view, summary
 
 LARGE = 10_000_000

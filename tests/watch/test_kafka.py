@@ -12,7 +12,7 @@ import pytest
 from watching import PATIENCE
 
 import icvi_jax as icvi
-from icvi_jax.watch.claims import Claim, Fenced
+from icvi_jax.watch.fencing import Claim, Fenced
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.partition import Partition
 from icvi_jax.watch.shard import Shard

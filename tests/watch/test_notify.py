@@ -10,9 +10,9 @@ import pytest
 from watching import alarms, begun, samples, taken, until
 
 from icvi_jax.watch import notify
-from icvi_jax.watch.mutes import Mutes
+from icvi_jax.watch.journal import Store
 from icvi_jax.watch.notify import Sender, Webhook, receivers
-from icvi_jax.watch.store import Store
+from icvi_jax.watch.silences import Mutes
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import pytest
 from watching import PIPE, begun, samples, taken
 
 import icvi_jax as icvi
-from icvi_jax.watch.board import Board
 from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.hub import ROOM, Hub
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.sse import ROOM, Hub
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 

@@ -16,7 +16,7 @@ import pytest
 from watching import PATIENCE, until
 
 from icvi_jax.watch import Claim, Shard
-from icvi_jax.watch.claims import Fenced
+from icvi_jax.watch.fencing import Fenced
 
 SINK = Path(__file__).parents[2] / "docs" / "howto" / "quix_sink.py"
 PARTITIONS, NODES, TICKS = 4, 8, 200

@@ -11,9 +11,9 @@ import pytest
 from watching import COMMAND, PATIENCE, lines, samples, until
 
 from icvi_jax.watch import notify
-from icvi_jax.watch.mutes import Mutes
+from icvi_jax.watch.journal import Store
 from icvi_jax.watch.notify import Sender, Webhook
-from icvi_jax.watch.store import Store
+from icvi_jax.watch.silences import Mutes
 
 NAMES = [f"w-0-{n}-xb" for n in range(12)]
 

@@ -16,13 +16,13 @@ import pytest
 from watching import PIPE, begun, samples, taken, until
 
 from icvi_jax.watch import notify
-from icvi_jax.watch.board import Board
 from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Form, Reader
-from icvi_jax.watch.mutes import Mutes
 from icvi_jax.watch.notify import Sender, Webhook
+from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.silences import Mutes
 from icvi_jax.watch.ticks import LONGEST, blocks
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 

@@ -17,8 +17,8 @@ from watching import COMMAND, PATIENCE, alarms, begun, lines, noted, samples, ta
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch.journal import Store
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.store import Store
 
 
 def test_batches_of_any_size_give_the_same_alarms(expected):
@@ -94,7 +94,7 @@ def test_a_second_watch_on_a_folder_is_refused(tmp_path):
     first = begun(tmp_path)
     with pytest.raises(ValueError, match="another watch is using this folder"):
         begun(tmp_path)
-    code = f"from pathlib import Path\nfrom icvi_jax.watch.store import Store\nStore(Path({str(tmp_path)!r}))"
+    code = f"from pathlib import Path\nfrom icvi_jax.watch.journal import Store\nStore(Path({str(tmp_path)!r}))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode and "another watch is using this folder" in ended.stderr
     first.close()

@@ -1,0 +1,250 @@
+"""How each primitive of JAX becomes operations on lanes, one rule a primitive or family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from jax.extend.core import JaxprEqn
+
+from icvi_jax.engine.lowering.gather_rules import PICKS, outcome
+from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
+from icvi_jax.types import State
+
+Tree = State
+"""A pytree of arrays."""
+Rule = Callable[[Graph, JaxprEqn, list[Array]], Array]
+
+LANES = 1009
+"""The length of the axis of streams while a step is traced: a prime no other axis has, by which the axis is known."""
+
+SAME = frozenset(
+    "add sub mul div rem neg abs sign floor ceil sqrt rsqrt exp exp2 log log1p expm1 tanh logistic pow max min and or "
+    "xor not shift_left shift_right_logical shift_right_arithmetic population_count clz".split()
+)
+COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+COMPARE |= {"lt_to": "lt", "le_to": "le", "eq_to": "eq"}
+FOLDS = {
+    "reduce_sum": "add",
+    "reduce_prod": "mul",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_and": "and",
+    "reduce_or": "or",
+    "reduce_xor": "xor",
+}
+CHAINS = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
+
+
+def _streams(shape: tuple[int, ...]) -> int | None:
+    """Which axis is that of streams: the last, but for indices of `gather`, behind which one of length 1 follows."""
+    if shape and shape[-1] == LANES:
+        return len(shape) - 1
+    return len(shape) - 2 if tuple(shape[-2:]) == (LANES, 1) else None
+
+
+def _wide(shape: tuple[int, ...]) -> bool:
+    return _streams(shape) is not None
+
+
+def _lead(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(shape[: _streams(shape)])
+
+
+def _dtype(eqn: JaxprEqn) -> np.dtype:
+    dtype: np.dtype = np.dtype(outcome(eqn).dtype)
+    return dtype
+
+
+def _within(eqn: JaxprEqn, a: Array, axes: tuple[int, ...]) -> None:
+    if a.lanes and any(axis >= a.items.ndim for axis in axes):
+        raise Unsupported(eqn.primitive.name, "it joins streams")
+
+
+def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
+    return graph.constant(np.asarray(value, dtype))
+
+
+def _aligned(eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    """The arguments of an elementwise operation; an axis of length one beside that of streams is dropped."""
+    shape = outcome(eqn).shape
+    if not _wide(shape):
+        return ins
+    extra = [not a.lanes and a.items.ndim == len(shape) for a in ins]
+    return [a.moved(lambda items: items[..., 0], True) if more else a for a, more in zip(ins, extra)]
+
+
+def _elementwise(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    return graph.map(eqn.primitive.name, _dtype(eqn), *_aligned(eqn, ins))
+
+
+def _compare(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    return graph.map(COMPARE[eqn.primitive.name], np.dtype(bool), *_aligned(eqn, ins))
+
+
+def _square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    return graph.map("mul", ins[0].dtype, ins[0], ins[0])
+
+
+def _integer_pow(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    a, y = ins[0], eqn.params["y"]
+    result, power, left = None, a, abs(y)
+    while left:
+        if left & 1:
+            result = power if result is None else graph.map("mul", a.dtype, result, power)
+        left >>= 1
+        if left:
+            power = graph.map("mul", a.dtype, power, power)
+    one = _number(graph, 1, a.dtype)
+    if result is None:
+        return Array(np.broadcast_to(one.items, a.items.shape), a.dtype, a.lanes)
+    return graph.map("div", a.dtype, one, result) if y < 0 else result
+
+
+def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    which, *cases = _aligned(eqn, ins)
+    if which.dtype == bool:
+        return graph.map("select", cases[0].dtype, which, *cases)
+    chosen = cases[0]
+    for i, case in enumerate(cases[1:], start=1):
+        here = graph.map("ge", np.dtype(bool), which, _number(graph, i, which.dtype))
+        chosen = graph.map("select", case.dtype, here, chosen, case)
+    return chosen
+
+
+def _clamp(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    low, a, high = _aligned(eqn, ins)
+    return graph.map("min", a.dtype, graph.map("max", a.dtype, low, a), high)
+
+
+def _convert(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    a, to = ins[0], _dtype(eqn)
+    if a.dtype == to:
+        return a
+    if a.value is not None and not (to.kind in "iu" and a.dtype.kind == "f"):
+        return graph.constant(a.value.astype(to), a.lanes)
+    return graph.map("convert", to, a, attribute=a.dtype.str)
+
+
+def _bitcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    if ins[0].dtype.itemsize != _dtype(eqn).itemsize or bool in (ins[0].dtype, _dtype(eqn)):
+        raise Unsupported("bitcast_convert_type", "between types of different sizes")
+    return graph.map("bitcast", _dtype(eqn), ins[0])
+
+
+def _round(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    even = int(eqn.params["rounding_method"]) == 1
+    return graph.map("round_even" if even else "round", ins[0].dtype, ins[0])
+
+
+def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    a, shape, dims = ins[0], eqn.params["shape"], tuple(eqn.params["broadcast_dimensions"])
+    wide, last = _wide(shape), _streams(shape)
+    drop = False
+    if a.lanes:
+        if not wide or last not in dims:
+            raise Unsupported("broadcast_in_dim", "the axis of streams moves")
+        dims = dims[: dims.index(last)]
+    elif wide and dims and dims[-1] == last:  # an axis of length one becomes that of streams
+        drop, dims = True, dims[:-1]
+    lead = _lead(shape)
+
+    def move(items: np.ndarray) -> np.ndarray:
+        items = items[..., 0] if drop else items
+        size = [1] * len(lead)
+        for i, d in enumerate(dims):
+            size[d] = items.shape[i]
+        return np.broadcast_to(items.reshape(size), lead)
+
+    return a.moved(move, wide)
+
+
+def _reshape(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    a, shape = ins[0], outcome(eqn).shape
+    if a.lanes and not _wide(shape):
+        raise Unsupported(eqn.primitive.name, "it joins streams")
+    return a.moved(lambda items: items.reshape(_lead(shape)), a.lanes)
+
+
+def _slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    start, stop = eqn.params["start_indices"], eqn.params["limit_indices"]
+    cuts = [slice(*cut) for cut in zip(start, stop, eqn.params["strides"] or [1] * len(start))]
+    if ins[0].lanes and (start[-1], stop[-1]) != (0, LANES):
+        raise Unsupported("slice", "it takes single streams")
+    return ins[0].moved(lambda items: items[tuple(cuts[: items.ndim])])
+
+
+def _transpose(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    order = eqn.params["permutation"]
+    if ins[0].lanes and order[-1] != len(order) - 1:
+        raise Unsupported("transpose", "the axis of streams moves")
+    return ins[0].moved(lambda items: items.transpose(order[: items.ndim]))
+
+
+def _rev(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    _within(eqn, ins[0], eqn.params["dimensions"])
+    return ins[0].moved(lambda items: np.flip(items, eqn.params["dimensions"]))
+
+
+def _joined(name: str, ins: list[Array], axis: int) -> Array:
+    lanes = ins[0].lanes
+    if lanes and axis >= ins[0].items.ndim + (name == "stack"):
+        raise Unsupported(name, "it joins streams")
+    join = partial(np.concatenate if name == "concatenate" else np.stack, axis=axis)
+    value = None if any(a.value is None for a in ins) else join([a.value for a in ins])
+    return Array(join([a.items for a in ins]), ins[0].dtype, lanes, value)
+
+
+def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    shape, axis = eqn.params["shape"], eqn.params["dimension"]
+    if axis == _streams(shape):
+        raise Unsupported("iota", "over streams")
+    lead = _lead(shape)
+    row = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
+    return graph.constant(np.broadcast_to(row, lead).astype(_dtype(eqn)), _wide(shape))
+
+
+def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    axes = tuple(eqn.params["axes"])
+    _within(eqn, ins[0], axes)
+    return graph.fold(FOLDS[eqn.primitive.name], ins[0], axes) if axes else ins[0]
+
+
+def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    a, axis = ins[0], eqn.params["axis"]
+    _within(eqn, a, (axis,))
+    rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
+    way = -1 if eqn.params["reverse"] else 1
+    rows = rows[::way]
+    for i in range(1, len(rows)):
+        rows[i] = graph.map(CHAINS[eqn.primitive.name], a.dtype, rows[i - 1], rows[i])
+    return _joined("stack", rows[::way], axis)
+
+
+RULES: dict[str, Rule] = {name: _elementwise for name in SAME}
+RULES |= {name: _compare for name in COMPARE} | {name: _fold for name in FOLDS} | {name: _chain for name in CHAINS}
+RULES |= PICKS | {
+    "square": _square,
+    "integer_pow": _integer_pow,
+    "select_n": _select_n,
+    "clamp": _clamp,
+    "convert_element_type": _convert,
+    "bitcast_convert_type": _bitcast,
+    "round": _round,
+    "is_finite": lambda graph, eqn, ins: graph.map("isfinite", np.dtype(bool), ins[0]),
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "slice": _slice,
+    "transpose": _transpose,
+    "rev": _rev,
+    "concatenate": lambda graph, eqn, ins: _joined("concatenate", ins, eqn.params["dimension"]),
+    "stack": lambda graph, eqn, ins: _joined("stack", ins, eqn.params["axis"]),
+    "iota": _iota,
+    "copy": lambda graph, eqn, ins: ins[0],
+    "copy_p": lambda graph, eqn, ins: ins[0],
+    "stop_gradient": lambda graph, eqn, ins: ins[0],
+    "optimization_barrier": lambda graph, eqn, ins: ins[0],
+}

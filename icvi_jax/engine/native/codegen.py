@@ -1,0 +1,172 @@
+"""Operations on lanes as instructions of LLVM.
+
+No instruction may be rounded in another way, and a product is joined with a sum only where the list of operations says
+"fma": so the bits do not depend on the number of lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from icvi_jax.engine.lowering.graph import Attribute, Unsupported
+from icvi_jax.engine.native.code import BOOL, Code, element
+
+FLOAT_COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+BITWISE = {"and": "and", "or": "or", "xor": "xor"}
+SHIFTS = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}
+INTRINSIC = {
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round_even": "roundeven",
+    "round": "round",
+    "fma": "fma",
+}
+MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split())
+"""Functions of `icvi_jax.engine.native.maths`."""
+
+
+def operation(
+    code: Code,
+    name: str,
+    dtype: np.dtype,
+    ins: list[str],
+    kinds: list[np.dtype],
+    attribute: Attribute | np.generic,
+    numbers: tuple[bool, ...] = (),
+) -> str:
+    """Emit one operation and return the name of its value.
+
+    Parameters
+    ----------
+    ins, kinds : the arguments and their types.
+    numbers : which arguments are known not to be NaN.
+    """
+    of = kinds[0]
+    kind, real = code.type(of), of.kind == "f"
+    signed = of.kind == "i"
+    if name in ("add", "sub", "mul") and of != BOOL:
+        return code.let(f"{'f' if real else ''}{name} {kind} {ins[0]}, {ins[1]}")
+    if name in ("add", "mul"):
+        return code.let(f"{'or' if name == 'add' else 'and'} {kind} {ins[0]}, {ins[1]}")
+    if name == "div" and real:
+        return code.let(f"fdiv {kind} {ins[0]}, {ins[1]}")
+    if name == "rem" and real:
+        return code.let(f"frem {kind} {ins[0]}, {ins[1]}")
+    if name in ("div", "rem"):
+        return _whole_division(code, name, of, ins)
+    if name in FLOAT_COMPARE:
+        test = FLOAT_COMPARE[name] if real else name if name in ("eq", "ne") else ("s" if signed else "u") + name
+        return code.let(f"{'fcmp' if real else 'icmp'} {test} {kind} {ins[0]}, {ins[1]}")
+    if name == "select":
+        choice = code.type(dtype)
+        return code.let(f"select {kind} {ins[0]}, {choice} {ins[2]}, {choice} {ins[1]}")
+    if name in ("max", "min"):
+        return _extreme(code, name, of, ins, numbers or (False, False))
+    if name.startswith("shift_"):
+        return _shift(code, name, of, ins)
+    if name in BITWISE:
+        return code.let(f"{BITWISE[name]} {kind} {ins[0]}, {ins[1]}")
+    if name == "not":
+        return code.let(f"xor {kind} {ins[0]}, {code.splat(1 if of == BOOL else -1, of)}")
+    if name == "neg":
+        return code.let(f"fneg {kind} {ins[0]}" if real else f"sub {kind} {code.splat(0, of)}, {ins[0]}")
+    if name == "abs" and not real:
+        return code.call(f"llvm.abs.{code.suffix(of)}", kind, (kind, ins[0]), ("i1", "false"))
+    if name == "sign":
+        return _sign(code, of, ins[0])
+    if name == "isfinite":
+        size = operation(code, "abs", of, ins, kinds, None)
+        return code.let(f"fcmp olt {kind} {size}, {code.splat(np.inf, of)}")
+    if name in INTRINSIC:
+        return code.call(f"llvm.{INTRINSIC[name]}.{code.suffix(of)}", kind, *((kind, a) for a in ins))
+    if name in ("population_count", "clz"):
+        what = "ctpop" if name == "population_count" else "ctlz"
+        extra = [("i1", "false")] if name == "clz" else []
+        return code.call(f"llvm.{what}.{code.suffix(of)}", kind, (kind, ins[0]), *extra)
+    if name == "convert":
+        return convert(code, ins[0], of, dtype)
+    if name == "bitcast":
+        return code.let(f"bitcast {kind} {ins[0]} to {code.type(dtype)}")
+    if name in MATHS:
+        return code.call(f"{name}_{element(of)}", kind, *((kind, a) for a in ins))
+    raise Unsupported(name)
+
+
+def _whole_division(code: Code, name: str, of: np.dtype, ins: list[str]) -> str:
+    """XLA's: x / 0 is −1 and x % 0 is x, and the smallest integer by −1 is itself and leaves 0."""
+    kind, mark = code.type(of), "s" if of.kind == "i" else "u"
+    zero = code.let(f"icmp eq {kind} {ins[1]}, {code.splat(0, of)}")
+    odd, one = zero, code.splat(1, of)
+    if mark == "s":
+        odd = code.let(f"or {code.type('i1')} {zero}, {code.let(f'icmp eq {kind} {ins[1]}, {code.splat(-1, of)}')}")
+    safe = code.let(f"select {code.type('i1')} {odd}, {kind} {one}, {kind} {ins[1]}")
+    plain = code.let(f"{mark}{name} {kind} {ins[0]}, {safe}")
+    if mark == "s" and name == "rem":
+        plain = code.let(f"select {code.type('i1')} {odd}, {kind} {code.splat(0, of)}, {kind} {plain}")
+    elif mark == "s":
+        turned = code.let(f"sub {kind} {code.splat(0, of)}, {ins[0]}")
+        plain = code.let(f"select {code.type('i1')} {odd}, {kind} {turned}, {kind} {plain}")
+    other = code.splat(-1, of) if name == "div" else ins[0]
+    return code.let(f"select {code.type('i1')} {zero}, {kind} {other}, {kind} {plain}")
+
+
+def _shift(code: Code, name: str, of: np.dtype, ins: list[str]) -> str:
+    """By as many digits as a word has, or more, nothing is left (of a negative number its sign)."""
+    kind, mask, digits = code.type(of), code.type("i1"), 8 * of.itemsize
+    fits = code.let(f"icmp ult {kind} {ins[1]}, {code.splat(digits, of)}")
+    arithmetic = name == "shift_right_arithmetic"
+    by = code.let(f"select {mask} {fits}, {kind} {ins[1]}, {kind} {code.splat(digits - 1 if arithmetic else 0, of)}")
+    shifted = code.let(f"{SHIFTS[name]} {kind} {ins[0]}, {by}")
+    return shifted if arithmetic else code.let(f"select {mask} {fits}, {kind} {shifted}, {kind} {code.splat(0, of)}")
+
+
+def _extreme(code: Code, name: str, of: np.dtype, ins: list[str], numbers: tuple[bool, ...]) -> str:
+    """The larger or smaller of two; NaN if one of them is."""
+    a, b = ins
+    kind, mask = code.type(of), code.type("i1")
+    if of == BOOL:
+        return code.let(f"{'or' if name == 'max' else 'and'} {mask} {a}, {b}")
+    if of.kind != "f":
+        test = ("s" if of.kind == "i" else "u") + ("gt" if name == "max" else "lt")
+        return code.let(f"select {mask} {code.let(f'icmp {test} {kind} {a}, {b}')}, {kind} {a}, {kind} {b}")
+    if numbers[1]:
+        a, b = b, a
+    test = code.let(f"fcmp {'ogt' if name == 'max' else 'olt'} {kind} {a}, {b}")
+    best = code.let(f"select {mask} {test}, {kind} {a}, {kind} {b}")  # b where one is NaN
+    if any(numbers):
+        return best
+    return code.let(f"select {mask} {code.let(f'fcmp uno {kind} {a}, {a}')}, {kind} {a}, {kind} {best}")
+
+
+def _sign(code: Code, of: np.dtype, a: str) -> str:
+    kind, mask, zero = code.type(of), code.type("i1"), code.splat(0, of)
+    compare = "fcmp o" if of.kind == "f" else "icmp s" if of.kind == "i" else "icmp u"
+    down = code.let(f"{compare}lt {kind} {a}, {zero}")
+    up = code.let(f"{compare}gt {kind} {a}, {zero}")
+    low = code.let(f"select {mask} {down}, {kind} {code.splat(-1, of)}, {kind} {a if of.kind == 'f' else zero}")
+    return code.let(f"select {mask} {up}, {kind} {code.splat(1, of)}, {kind} {low}")
+
+
+def convert(code: Code, a: str, of: np.dtype, to: np.dtype) -> str:
+    """A value in another type, as XLA converts it: floats to integers towards 0, into range, NaN to 0."""
+    kind, goal = code.type(of), code.type(to)
+    if of == to:
+        return a
+    if to == BOOL:
+        return code.let(f"{'fcmp une' if of.kind == 'f' else 'icmp ne'} {kind} {a}, {code.splat(0, of)}")
+    if of == BOOL:
+        mask = code.type("i1")
+        return code.let(f"select {mask} {a}, {goal} {code.splat(1, to)}, {goal} {code.splat(0, to)}")
+    if of.kind == "f" and to.kind == "f":
+        return code.let(f"{'fpext' if of.itemsize < to.itemsize else 'fptrunc'} {kind} {a} to {goal}")
+    if of.kind == "f":
+        what = "fptosi" if to.kind == "i" else "fptoui"
+        return code.call(f"llvm.{what}.sat.{code.suffix(to)}.{code.suffix(of)}", goal, (kind, a))
+    if to.kind == "f":
+        return code.let(f"{'si' if of.kind == 'i' else 'ui'}tofp {kind} {a} to {goal}")
+    if of.itemsize == to.itemsize:
+        return a
+    what = "trunc" if of.itemsize > to.itemsize else "sext" if of.kind == "i" else "zext"
+    return code.let(f"{what} {kind} {a} to {goal}")

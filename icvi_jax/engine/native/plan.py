@@ -1,0 +1,190 @@
+"""Plan of a large step: which operations share a loop, what is kept in memory, and where.
+
+A step of ten thousand operations and more is not written out element by element. Each array operation stays a loop over
+its elements; those of one shape that only need each other's element of the same place share a loop, in which their
+values stay in registers. The rest is in memory: slots of one vector each, used again once their last reader is done.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from icvi_jax.engine.lowering.graph import Graph, Operation
+from icvi_jax.engine.lowering.unroll import Unrolled
+from icvi_jax.engine.native.split import split, squeezed
+
+
+class Loop(NamedTuple):
+    """Operations over one shape, in order."""
+
+    shape: tuple[int, ...]
+    operations: list[Operation]
+
+
+class Plan(NamedTuple):
+    """Loops before the first step (numbers of the model only) and in each step, and the slot of each element."""
+
+    before: list[Loop]
+    each: list[Loop]
+    slot: np.ndarray
+    slots: int
+    stored: set[int]
+
+
+def contracted(graph: Graph, fused: bool) -> list[Operation]:
+    """The operations, with products joined to the sums they go into, and without those that nothing needs then."""
+    owner = np.full(graph.size, -1, np.int64)
+    out: list[Operation] = []
+    for operation in graph.operations:
+        owner[operation.base : operation.base + operation.n] = len(out)
+        out.append(_joined(operation, out, owner) if fused and operation.dtype.kind == "f" else operation)
+    return out
+
+
+def _product(items: np.ndarray, out: list[Operation], owner: np.ndarray) -> Operation | None:
+    """The product that all these elements are of, if it is one."""
+    first = owner[items.flat[0]]
+    return out[first] if first >= 0 and out[first].name == "mul" and (owner[items] == first).all() else None
+
+
+def _joined(operation: Operation, out: list[Operation], owner: np.ndarray) -> Operation:
+    name, args = operation.name, operation.args
+    if not operation.n:
+        return operation
+    if name == "fold:add" and operation.n > 1 and (product := _product(args[0], out, owner)):
+        return operation._replace(name="fold:dot", args=tuple(a[args[0] - product.base] for a in product.args))
+    if name in ("add", "sub"):
+        for side in (1, 0):
+            if product := _product(args[side], out, owner):
+                factors = tuple(a[args[side] - product.base] for a in product.args)
+                kind = "fma" if name == "add" else ("fms", "fnma")[side]
+                return operation._replace(name=kind, args=(*factors, args[1 - side]))
+    return operation
+
+
+TRAIL, MOST = 8, 8000
+"""Arrays with up to TRAIL elements behind the first axis are cut into rows, unless MOST operations come of it."""
+
+
+def rows(unrolled: Unrolled, fused: bool) -> Unrolled:
+    """The step cut into rows where that pays."""
+    cut = split(unrolled, TRAIL, fused)
+    return cut if len(cut.graph.operations) <= MOST else unrolled
+
+
+def plan(unrolled: Unrolled, fused: bool) -> Plan:
+    """How to run a step."""
+    graph = unrolled.graph
+    operations = contracted(graph, fused)
+    ends = [part.items for part in (*unrolled.after, *unrolled.outputs)]
+    needed = np.zeros(graph.size, bool)
+    for items in ends:
+        needed[items] = True
+    alive: list[Operation] = []
+    for operation in reversed(operations):
+        if needed[operation.base : operation.base + operation.n].any():
+            alive.append(operation)
+            for a in operation.args:
+                needed[a] = True
+    alive.reverse()
+    varies = np.zeros(graph.size, bool)
+    for kind, base, n, _ in graph.inputs:
+        varies[base : base + n] = kind != "number"
+    before: list[Operation] = []
+    each: list[Operation] = []
+    for operation in alive:
+        moving = any(varies[a].any() for a in operation.args)
+        varies[operation.base : operation.base + operation.n] = moving
+        (each if moving else before).append(operation)
+    early, late = grouped(before, graph.size), grouped(each, graph.size)
+    return _placed(graph, early, late, ends)
+
+
+def grouped(operations: list[Operation], size: int) -> list[Loop]:
+    """Operations in as few loops as their order allows."""
+    loops: list[Loop] = []
+    of_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    place = np.full(size, -1, np.int64)  # the loop an element is made in
+    owner = np.full(size, -1, np.int64)
+    for operation in operations:
+        shape, least = squeezed(operation.shape), 0
+        if (gathered := _gathered(operation, loops, place, owner)) is not None:
+            loops[gathered].operations.append(operation._replace(name="gather:" + operation.name[5:]))
+            place[operation.base] = gathered  # and no owner: others see it when the loop is done
+            continue
+        for a in operation.args:
+            made = place[a]
+            latest = int(made.max()) if made.size else -1
+            if latest < 0:
+                continue
+            base = int(a.flat[0])
+            mine = a.ndim == 1 and owner[base] == base and (a == np.arange(base, base + len(a))).all()
+            whole = mine and loops[latest].shape == shape and owner[int(a[-1])] == base
+            least = max(least, latest if whole else latest + 1)
+        found = next((i for i in of_shape[shape] if i >= least), None)
+        if found is None:
+            found = len(loops)
+            loops.append(Loop(shape, []))
+            of_shape[shape].append(found)
+        loops[found].operations.append(operation)
+        place[operation.base : operation.base + operation.n] = found
+        owner[operation.base : operation.base + operation.n] = operation.base
+    return loops
+
+
+def _gathered(operation: Operation, loops: list[Loop], place: np.ndarray, owner: np.ndarray) -> int | None:
+    """The loop that makes all elements of a reduction to one, in order: it can be made there on the way."""
+    if not operation.name.startswith("fold:") or operation.n != 1 or operation.name == "fold:dot":
+        return None
+    row = operation.args[0][0]
+    loop, base = int(place[row[0]]), int(row[0])
+    if loop < 0 or owner[base] != base or not (row == np.arange(base, base + len(row))).all():
+        return None
+    return loop if loops[loop].shape == row.shape and owner[row[-1]] == base else None
+
+
+def _placed(graph: Graph, early: list[Loop], late: list[Loop], ends: list[np.ndarray]) -> Plan:
+    """Slots: fixed ones for what lasts, shared ones for what does not."""
+    slot = np.full(graph.size, -1, np.int64)
+    made, last = np.full(graph.size, -1, np.int64), np.full(graph.size, -1, np.int64)
+    inside = np.ones(graph.size, bool)  # used by its own loop alone, at its own place
+    loops = early + late
+    for i, loop in enumerate(loops):
+        for operation in loop.operations:
+            made[operation.base : operation.base + operation.n] = i
+    for i, loop in enumerate(loops):
+        for operation in loop.operations:
+            for a in operation.args:
+                last[a] = np.maximum(last[a], i)
+                inside[a[made[a] != i]] = False
+            if operation.name.startswith("gather:"):
+                last[operation.base] = max(last[operation.base], i)
+    for items in ends:
+        last[items], inside[items] = len(loops), False
+    last[(made >= 0) & (made < len(early))] = len(loops)
+    top = 0
+    fixed = [(base, n) for _, base, n, _ in graph.inputs] + [(number, 1) for number in graph.constants]
+    for base, n in fixed:
+        slot[base : base + n] = np.arange(top, top + n)
+        top += n
+    free: dict[int, list[int]] = defaultdict(list)
+    leaving: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    stored: set[int] = set()
+    for i, loop in enumerate(loops):
+        for operation in loop.operations:
+            here = slice(operation.base, operation.base + operation.n)
+            if inside[here].all() and not operation.name.startswith("gather:"):
+                continue
+            stored.add(operation.base)
+            if free[operation.n]:
+                start = free[operation.n].pop()
+            else:
+                start, top = top, top + operation.n
+            slot[here] = np.arange(start, start + operation.n)
+            leaving[int(last[here].max())].append((operation.n, start))
+        for n, start in leaving[i]:
+            free[n].append(start)
+    return Plan(early, late, slot, top, stored)

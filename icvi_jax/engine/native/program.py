@@ -1,0 +1,250 @@
+"""Program: a compiled step, run over arrays of samples or tick by tick."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+
+from icvi_jax.engine.lowering.rules import Tree
+from icvi_jax.engine.lowering.ssa import check, flatten
+from icvi_jax.engine.lowering.unroll import unroll
+from icvi_jax.engine.native import state_layout as words
+from icvi_jax.engine.native.alloc import room
+from icvi_jax.engine.native.build import Native, host, lanes_of
+from icvi_jax.engine.native.cache import folder
+from icvi_jax.engine.native.code import element
+from icvi_jax.engine.native.codegen import MATHS
+from icvi_jax.engine.native.functions import written
+from icvi_jax.engine.native.layout import Layout
+from icvi_jax.engine.native.loops import write_loops
+from icvi_jax.engine.native.plan import plan, rows
+from icvi_jax.engine.native.scan import write_scan
+from icvi_jax.engine.native.threads import Call, shares, together
+from icvi_jax.engine.native.tick import Ticker
+from icvi_jax.engine.native.transpose import FIELDS, scratch_bytes, write_tiles
+
+BUSY = 1024
+"""A tick of fewer streams than twice this is not worth a second thread."""
+
+LONG = 10_000
+"""Lines of a program of loops beyond which it is compiled as it is: LLVM's own improvements take too long."""
+
+LARGE = 20_000
+"""Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
+
+INLINE = 200
+"""Up to so many calls of exp, log and the like are written out where they are."""
+
+
+def compile_step(
+    step: Callable[..., tuple[Tree, Tree]],
+    model: Tree,
+    state: Tree,
+    features: int,
+    dtype: np.dtype,
+    elapsed: bool = False,
+    lanes: int | None = None,
+    loops: bool | None = None,
+    cache: pathlib.Path | None = None,
+) -> Program:
+    """Native code for `step(model, state, z[, elapsed]) → (state, outputs)`.
+
+    Parameters
+    ----------
+    step : a function on arrays (lead…, streams); z is (p, streams), elapsed (streams,).
+    model : a pytree of numbers: arguments of the code, so that other numbers need no other code.
+    state : the state of one stream, only shapes and types matter.
+    features : p.
+    dtype : float32 or float64, the type of z.
+    elapsed : whether the step takes the time since the last sample.
+    lanes : streams a vector; by default what the processor has.
+    loops : whether arrays stay loops instead of being written out element by element; by default large steps do.
+    cache : a folder where compiled code is kept between processes; by default the environment's `ICVI_CACHE`, if any.
+
+    Raises
+    ------
+    Unsupported : the step has an operation without a native form; its `name` says which.
+    """
+    dtype = np.dtype(dtype)
+    unrolled = unroll(step, model, state, features, dtype, elapsed)
+    if loops is None:
+        loops = unrolled.graph.weight > LARGE
+    unrolled = rows(unrolled, host().fused) if loops else unrolled
+    how = plan(unrolled, host().fused) if loops else None
+    flat = None if loops else flatten(unrolled, host().fused)
+    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed, how, flat)
+    return Program(layout, assemble(layout), cache or folder())
+
+
+def assemble(layout: Layout) -> str:
+    """The text of a program."""
+    if layout.flat is not None:
+        check(layout.flat.lanes)
+        scan, declared = write_scan(layout, layout.flat)
+        calls = [(lane.name, lane.dtype) for lane in layout.flat.lanes if lane.name in MATHS]
+    else:
+        operations = [o for loop in (*layout.how.before, *layout.how.each) for o in loop.operations]
+        check(operations)
+        scan, declared = write_loops(layout)
+        calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
+    attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
+    parts = [scan, *write_tiles(layout)]
+    for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
+        text, more = written(name, dtype, layout.width, host().fused, host().vector, attributes)
+        parts.append(text)
+        declared |= more
+    return "\n\n".join([*sorted(declared), *parts])
+
+
+class Program:
+    """Native code of a step, and the layout of what it reads and writes.
+
+    Attributes
+    ----------
+    layout : sizes and types: `layout.state`, `layout.outputs`, `layout.width`.
+    text : the code, as text of LLVM.
+    """
+
+    def __init__(self, layout: Layout, text: str, cache: pathlib.Path | None = None) -> None:
+        self.layout, self.text = layout, text
+        short = text.count("\n") < LONG
+        if layout.plan is not None:
+            passes = int(short)
+        else:  # nothing is left to improve in a flat list of vectors; single numbers become vectors side by side
+            passes = 2 if layout.width == 1 and short else 0
+        self._native = Native(text, passes, cache)
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
+        self._scratch = scratch_bytes(layout)[-1]
+
+    def words(self, state: Tree) -> np.ndarray:
+        """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.state_layout`."""
+        leaves = [np.asarray(a) for a in self.layout.unrolled.state_tree.flatten_up_to(state)]
+        return words.packed(leaves, self.layout.state, self.layout.width)
+
+    def state(self, packed: np.ndarray, streams: int) -> Tree:
+        """Words as a pytree of NumPy arrays (lead…, N), which may be views of them."""
+        return jax.tree.unflatten(self.layout.unrolled.state_tree, words.unpacked(packed, self.layout.state, streams))
+
+    def numbers(self, model: Tree) -> np.ndarray:
+        """The numbers of a model as the code reads them: 8 bytes each."""
+        leaves = jax.tree.leaves(model)
+        out = np.zeros(sum(leaf.n for leaf in self.layout.numbers), np.int64)
+        at = 0
+        for a, leaf in zip(leaves, self.layout.numbers):
+            for value in np.asarray(a, leaf.dtype).reshape(-1):
+                out[at : at + 1].view(leaf.dtype)[0] = value
+                at += 1
+        return out
+
+    def outputs(self, streams: int, readings: int) -> list[np.ndarray]:
+        """New arrays (N, readings, …) for the leaves of the outputs; see `room`."""
+        arrays = room([((streams, readings, *leaf.shape), leaf.dtype) for leaf in self.layout.outputs])
+        for i, value in self.layout.still.items():
+            arrays[i][...] = value
+        return arrays
+
+    def tree(self, outputs: Sequence[np.ndarray] | Sequence[int]) -> Tree:
+        """The outputs' leaves as the pytree that the step returns."""
+        return jax.tree.unflatten(self.layout.unrolled.output_tree, list(outputs))
+
+    def run(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        X: np.ndarray,
+        *,
+        origin: np.ndarray | None = None,
+        elapsed: np.ndarray | None = None,
+        every: int = 1,
+        phase: int = 0,
+        out: list[np.ndarray] | None = None,
+        threads: int | None = None,
+    ) -> list[np.ndarray]:
+        """Run over X (N, T, p), float32 or float64 with any strides; the words are changed in place.
+
+        Parameters
+        ----------
+        numbers : of the model, see `numbers`.
+        origin : (N, p) float64, subtracted from X in X's own precision.
+        elapsed : (T,) or (N, T).
+        every : keep each n-th reading; `phase` steps have passed since the last one.
+        out : arrays to write to, as `outputs` makes them: what is the same at every step is in them already.
+        threads : at most so many; all cores by default.
+        """
+        context, out = self._context(packed, numbers, X, origin, elapsed, every, phase, out)
+        together(self._calls(context, threads))
+        return out
+
+    def ticker(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        streams: int,
+        dtype: np.dtype | None = None,
+        origin: np.ndarray | None = None,
+        out: list[np.ndarray] | None = None,
+    ) -> Ticker:
+        """One step a call on these words, with as little between Python and the code as possible.
+
+        `origin` and `out` as in `run`; `out` has one reading.
+        """
+        x = np.zeros((streams, 1, self.layout.features), dtype or self.layout.dtype)
+        elapsed = np.ones((streams, 1), self.layout.dtype)
+        context, out = self._context(packed, numbers, x, origin, elapsed, 1, 0, out)
+        calls = self._calls(context, max(1, streams // BUSY))
+        return Ticker(x[:, 0], elapsed[:, 0], [a[:, 0] for a in out], calls, (packed, numbers, origin))
+
+    def _calls(self, context: np.ndarray, threads: int | None) -> list[Call]:
+        """One call a thread, each with its own streams and scratch memory."""
+        calls = []
+        for first, last in shares(int(context[FIELDS.index("last")]), threads):
+            mine, scratch = context.copy(), np.empty(self._scratch, np.uint8)
+            mine[FIELDS.index("first")], mine[FIELDS.index("last")] = first, last
+            mine[FIELDS.index("scratch")] = -(-scratch.ctypes.data // 64) * 64
+            calls.append(Call(self._run, mine, scratch))
+        return calls
+
+    def _context(
+        self,
+        packed: np.ndarray,
+        numbers: np.ndarray,
+        X: np.ndarray,
+        origin: np.ndarray | None,
+        elapsed: np.ndarray | None,
+        every: int,
+        phase: int,
+        out: list[np.ndarray] | None,
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """What the native function is given: addresses and sizes, and the arrays that readings go to."""
+        layout = self.layout
+        N, T, p = X.shape
+        if p != layout.features or X.dtype not in (np.float32, np.float64):
+            wanted = f"expected X of float32 or float64 with {layout.features} features"
+            raise ValueError(f"{wanted}, got {X.dtype}{X.shape}")
+        ordered = packed.flags.f_contiguous if layout.width == 1 else packed.flags.c_contiguous
+        if packed.shape != words.shape_of(layout.state, N, layout.width) or not ordered:
+            raise ValueError(f"the words are those of another program or fleet: shape {packed.shape} for {N} streams")
+        out = self.outputs(N, (phase + T) // every) if out is None else out
+        field = dict.fromkeys(FIELDS, 0)
+        field |= dict(zip(("row_bytes", "step_bytes", "feature_bytes"), X.strides))
+        field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data, "samples": X.ctypes.data}
+        field |= {
+            "word_bytes": packed.strides[0],
+            "group_bytes": packed.strides[1] * layout.width,
+            "double": int(X.dtype == np.float64),
+            "last": -(-N // layout.width),
+        }
+        field |= {"streams": N, "steps": T, "every": every, "phase": phase}
+        if origin is not None:
+            field["origin"] = origin.ctypes.data
+        if layout.elapsed:
+            if elapsed is None or elapsed.dtype != layout.dtype:
+                raise ValueError(f"expected elapsed times of type {layout.dtype}")
+            wide = np.broadcast_to(elapsed, (N, T))
+            field |= {"elapsed": wide.ctypes.data, "elapsed_row": wide.strides[0], "elapsed_step": wide.strides[1]}
+        rows = [word for a in out for word in (a.ctypes.data, a.strides[0])]
+        return np.array([*field.values(), *rows], np.int64), out

@@ -1,0 +1,175 @@
+"""The decision which backend runs a step.
+
+Where JAX sees a GPU or TPU a fleet goes there, as one kernel made by Pallas. On the host, and for few streams of the
+host's, it is native code made by LLVM. XLA runs the rest. `ICVI_BACKEND` forces one.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from icvi_jax.engine import xla
+from icvi_jax.engine.accelerated import Accelerated, kernel_for
+from icvi_jax.engine.native_engine import Native, Unsupported
+from icvi_jax.engine.sample_batch import Feed
+from icvi_jax.types import State
+
+ENGINES = ("llvm", "xla", "pallas-interpret")
+
+FEWEST = 1024
+"""Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
+variable `ICVI_GPU_STREAMS` sets another number."""
+
+
+class Program(Protocol):
+    """A step, ready to be run over many streams."""
+
+    name: str
+
+    def place(self, state: State, room: int) -> State:
+        """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
+
+    def fetch(self, words: State, streams: int) -> State:
+        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
+
+    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept."""
+
+
+_programs: dict[tuple[object, ...], Program] = {}
+
+
+def forced() -> str | None:
+    """The engine that `ICVI_BACKEND` names, or None."""
+    name = os.environ.get("ICVI_BACKEND", "")
+    if name and name not in ENGINES:
+        raise ValueError(f"ICVI_BACKEND={name}: choose one of {', '.join(ENGINES)}, or leave it unset")
+    return name or None
+
+
+def program_for(
+    step: xla.Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool = False,
+    streams: int = 0,
+    mesh: Mesh | None = None,
+) -> Program:
+    """The program of a step, made once for all models that differ in their numbers only.
+
+    Parameters
+    ----------
+    step : a hashable function (model, state, z (p, *streams), elapsed or None) → (state, outputs).
+    model : whose leaves are numbers, the same for all streams.
+    state : of one stream; shapes and types matter.
+    dtype : of the samples about the origin.
+    features : p.
+    timed : samples come with the time since the one before.
+    streams : how many there are: there is special native code for one.
+    mesh : run on these devices: as a kernel where they are GPUs or TPUs, else by XLA.
+    """
+    engine = forced()
+    if engine == "llvm" and mesh is not None:
+        raise ValueError("ICVI_BACKEND=llvm: native code runs on this machine's cores, not on a mesh of JAX's devices")
+    if engine == "pallas-interpret" and mesh is None:
+        mesh = _mesh(jax.devices()[:1])
+    numbers, structure = jax.tree.flatten(model)
+    shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
+    form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
+    if key not in _programs:
+        plain = xla.Program(step, features, dtype, mesh)
+        if mesh is not None:
+            _programs[key] = _accelerated(mesh, step, model, state, dtype, features, timed) or plain
+        else:
+            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
+            _programs[key] = native or plain
+    return _programs[key]
+
+
+def devices_for(streams: int) -> Mesh | None:
+    """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
+    if forced() is not None or kernels() is None or streams < _fewest():
+        return None
+    return _mesh(jax.local_devices())
+
+
+def _fewest() -> int:
+    given = os.environ.get("ICVI_GPU_STREAMS", "") or str(FEWEST)
+    if not given.isdecimal():
+        raise ValueError(f"ICVI_GPU_STREAMS={given}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
+    return int(given)
+
+
+def _mesh(devices: Sequence[jax.Device]) -> Mesh:
+    return Mesh(np.array(devices), ("streams",))
+
+
+def _accelerated(
+    mesh: Mesh, step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool
+) -> Program | None:
+    """The kernel of the step for these devices, or None where there is none."""
+    kind = kernels(mesh.devices.flat[0])
+    if kind is None:
+        return None
+    found = kernel_for(kind, step, model, state, features, timed) if dtype == np.float32 else None
+    if found is None:
+        why = "it is too large, or Pallas lacks an operation" if dtype == np.float32 else f"its state is {dtype}"
+        warnings.warn(
+            f"this step has no kernel for {kind}, since {why}; XLA runs it, more slowly", RuntimeWarning, stacklevel=5
+        )
+        return None
+    return Accelerated(*found, mesh)
+
+
+def _native(
+    engine: str | None,
+    step: xla.Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool,
+    alone: bool,
+) -> Program | None:
+    """Native code of the step, or None where there can be none; an error where it was asked for."""
+    try:
+        return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
+    except ImportError as missing:
+        if engine == "llvm":
+            raise ValueError(f"ICVI_BACKEND=llvm: {missing.name} is not installed here") from None
+        return None
+    except Unsupported as problem:
+        if engine == "llvm":
+            raise ValueError(f"ICVI_BACKEND=llvm: {problem}") from None
+        warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=5)
+        return None
+
+
+def kernels(device: jax.Device | None = None) -> str | None:
+    """The kind of Pallas kernel for a device, by default JAX's first one, or None: XLA's own scan."""
+    engine = forced()
+    if engine is not None:
+        return "interpret" if engine == "pallas-interpret" else None
+    return _kind(device or jax.devices()[0])
+
+
+@cache
+def _kind(device: jax.Device) -> str | None:
+    if device.platform == "tpu":
+        return "tpu"
+    if device.platform not in ("gpu", "cuda", "rocm"):
+        return None
+    if "cuda" not in device.client.platform_version.lower():
+        return "triton"
+    return "mosaic" if float(device.compute_capability) >= 9 else "triton"

@@ -1,0 +1,205 @@
+"""Surgery: pure functions that change the state of a panel: remove a sample, merge two clusters, join two shards."""
+
+from __future__ import annotations
+
+from icvi_jax.anchor import Anchor, about
+from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, namespace, slots, usable
+from icvi_jax.numerics.moments import weights
+from icvi_jax.panel import Panel, PanelState
+from icvi_jax.spec import whole
+from icvi_jax.statistics import States, Step, pick
+from icvi_jax.types import Array, Merge, Prototypes
+
+
+def read(panel: Panel, state: PanelState) -> dict[str, Array]:
+    """The index values of a panel's state, by name.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> state, centers = panel.init(k=2, features=1, xp=np), np.array([[0.5], [4.5]])
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1), (9.0, 1)]:
+    ...     state, _ = panel.step(state, np.array([x]), np.eye(2)[label], centers)
+    >>> state = icvi.remove(panel, state, np.array([9.0]), np.eye(2)[1])
+    >>> round(float(icvi.read(panel, state)["xb"]), 9)
+    0.015625
+    """
+    xp, high = namespace(state.anchor.high), state.anchor.high
+    return panel.values(state.statistics, state.prototypes, xp.ones_like(high[0, ...], dtype=xp.bool))
+
+
+def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Array = 0.0) -> PanelState:
+    """Remove a sample, as if it had never come.
+
+    Exact up to rounding; a spread that rounding makes negative is 0. Centres stay where they are: the next step gives
+    their new places. Two things cannot be undone: the reach of a single cluster, which replaces the separation while
+    k = 1; and the fading at the step of the sample, so that with forgetting the samples before it stay one step older.
+
+    Parameters
+    ----------
+    panel, state : the panel and its state.
+    x : (p, *streams), the sample. Not finite: nothing changes.
+    u : (k, *streams), its memberships as they were.
+    age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
+        λ^age of its weight left. Without forgetting it has no effect.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> less = icvi.remove(panel, state, np.array([5.0]), np.eye(2)[1])
+    >>> int(less.statistics["count"].samples)
+    3
+    """
+    xp = namespace(state.anchor.high)
+    x, u = (xp.asarray(a, dtype=state.anchor.high.dtype) for a in (x, u))
+    seen = usable(x) & usable(u)
+    left = cast(panel.forgetting, x) ** cast(age, x)
+    left = xp.where(seen, left, xp.zeros_like(x[0, ...]))
+    u = xp.where(seen & state.prototypes.active, u, xp.zeros_like(u))
+    place = panel.seen_by(xp.where(seen, about(state.anchor, x), xp.zeros_like(x)))
+    w = left * weights(u, cast(panel.fuzzifier, u))
+    step = Step(place, u, w, left, seen, state.prototypes, state.prototypes)
+    return state._replace(
+        statistics={part.name: part.remove(States(state.statistics), step) for part in panel.statistics}
+    )
+
+
+def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None = None) -> PanelState:
+    """Merge cluster `j` into cluster `i`: slot i has the members of both, slot j is free.
+
+    Members keep their weights, u_i^m and u_j^m; for crisp clusters the result is the same as with one cluster from the
+    start. Memberships of past samples, which `PartitionCoefficient` and `PartitionEntropy` use, do not change.
+
+    Parameters
+    ----------
+    panel, state : the panel and its state.
+    i, j : two different slots.
+    center : (p, *streams), the centre of the merged cluster, in the units of the samples. None: the mean of the two
+        centres, weighted with their masses where an index has them, or else the plain mean of those in use.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> one = icvi.merge(panel, state, 0, 1)
+    >>> one.prototypes.active.tolist()
+    [True, False]
+    """
+    xp = namespace(state.anchor.high)
+    old = state.prototypes
+    k = old.active.shape[0]
+    for field, slot in (("i", i), ("j", j)):
+        whole("merge", field, slot, 0)
+        if slot >= k:
+            raise ValueError(f"merge({field}={slot}): the slots are 0 … {k - 1}")
+    if i == j:
+        raise ValueError(f"merge(i={i}, j={j}): expected two different slots")
+    if center is None:
+        place = _between(state, i, j)
+    else:
+        place = about(state.anchor, xp.asarray(center, dtype=state.anchor.high.dtype))
+    either = old.active[i, ...] | old.active[j, ...]
+    place = xp.where(either, place, xp.zeros_like(place))
+    rows = [old.centers[s, ...] for s in range(k)]
+    flags = [old.active[s, ...] for s in range(k)]
+    rows[i], rows[j] = place, xp.zeros_like(place)
+    flags[i], flags[j] = either, xp.zeros_like(either)
+    index = slots(old.active, k)
+    everywhere = xp.ones_like(old.active)
+    statistics = panel.merged(state.statistics, Merge((index == i) & everywhere, (index == j) & everywhere))
+    masses = old.masses
+    if masses is not None:
+        both = masses[i, ...] + masses[j, ...]
+        masses = xp.where(index == i, both, xp.where(index == j, xp.zeros_like(masses), masses))
+    prototypes = Prototypes(xp.stack(rows), xp.stack(flags), old.names, masses)
+    return state._replace(prototypes=prototypes, statistics=statistics)
+
+
+def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:
+    """Join two shards with the same clusters into the state of one that saw the samples of both.
+
+    Parameters
+    ----------
+    panel : the panel of both.
+    earlier, later : their states. Without forgetting the order only matters for the centres, which are those of
+        `later`. A slot that `later` does not use is forgotten; one that was freed and used again within `later` must
+        not be in use in `earlier`.
+    elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> state = panel.init(k=2, features=1, xp=np)
+    >>> for x, label in [(0.0, 0), (4.0, 1), (1.0, 0), (5.0, 1)]:
+    ...     state, values = panel.step(state, np.array([x]), np.eye(2)[label], np.array([[0.5], [4.5]]))
+    >>> both = icvi.combine(panel, state, state)
+    >>> int(both.statistics["count"].samples)
+    8
+    """
+    xp, high = namespace(earlier.anchor.high), earlier.anchor.high
+    first, second = (tuple(state.prototypes.centers.shape) for state in (earlier, later))
+    if first != second:
+        raise ValueError(f"combine: the states differ in slots, features or streams: centres {first} and {second}")
+    count = later.statistics["count"].samples
+    span = xp.astype(count, high.dtype) if elapsed is None else cast(elapsed, high)
+    alive = later.prototypes.active | (count == 0)
+    return join(panel, earlier, later, cast(panel.forgetting, high) ** span, alive)
+
+
+def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, alive: Array) -> PanelState:
+    """`combine` where `earlier` has faded by `fade` (*streams) and keeps only the slots `alive` (k, *streams)."""
+    xp = namespace(earlier.anchor.high)
+    empty = later.statistics["count"].samples == 0
+    anchor = pick(earlier.statistics["count"].samples == 0, later.anchor, earlier.anchor)
+    past, present = (
+        {part.name: part.shift(state.statistics[part.name], by) for part in panel.statistics}
+        for state, by in ((s, panel.seen_by(_gap(s, anchor))) for s in (earlier, later))
+    )
+    past = {part.name: part.fade(past[part.name], fade, alive) for part in panel.statistics}
+    old, new = (
+        xp.where(state.prototypes.active[:, None, ...], state.prototypes.centers + _gap(state, anchor), 0 * anchor.high)
+        for state in (earlier, later)
+    )
+    names, masses = (
+        None if later_one is None else xp.where(empty, earlier_one, later_one)
+        for earlier_one, later_one in zip(earlier.prototypes[2:], later.prototypes[2:])
+    )
+    prototypes = Prototypes(
+        xp.where(empty, old, new),
+        xp.where(empty, earlier.prototypes.active, later.prototypes.active),
+        names,
+        masses,
+    )
+    room = COUNT_LIMIT - earlier.missing
+    missing = earlier.missing + xp.where(later.missing < room, later.missing, room)
+    statistics = {part.name: part.combine(States(past), States(present)) for part in panel.statistics}
+    return PanelState(anchor, missing, prototypes, statistics)
+
+
+def _gap(state: PanelState, anchor: Anchor) -> Array:
+    """The difference between the anchor of a state and another one: (p, *streams)."""
+    return (state.anchor.high - anchor.high) + (state.anchor.low - anchor.low)
+
+
+def _between(state: PanelState, i: int, j: int) -> Array:
+    """The mean of two centres (p, *streams), relative to the anchor."""
+    xp = namespace(state.anchor.high)
+    centers, active = state.prototypes[:2]
+    use = [xp.astype(active[s, ...], centers.dtype) for s in (i, j)]
+    if "dispersion" in state.statistics:
+        mass = state.statistics["dispersion"].mass
+        some = mass[i, ...] + mass[j, ...] > 0
+        use = [xp.where(some, mass[s, ...], a) for s, a in zip((i, j), use)]
+    total = use[0] + use[1]
+    share = use[1] / xp.where(total > 0, total, xp.ones_like(total))
+    first = xp.where(use[0] > 0, centers[i, ...], centers[j, ...])  # the centre of a free slot is undefined
+    return first + share * (centers[j, ...] - first)

@@ -1,0 +1,234 @@
+"""Choose the columns: which ones are features, which one is the time, which one the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icvi_jax.tables.calendar import joined_time
+from icvi_jax.tables.parse import Column, told
+from icvi_jax.tables.raw_table import Sheet
+from icvi_jax.tables.rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
+from icvi_jax.tables.table import (
+    LARGEST,
+    Table,
+    TableError,
+    Times,
+    check_samples,
+    marks_stretches,
+    number_labels,
+    seconds_of,
+)
+
+LABEL = "label"
+EPOCHS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+TOO_LARGE = f"too large for a reading (at most {LARGEST:g}); leave the column out with --columns"
+
+
+class Picked(NamedTuple):
+    """The chosen columns: features, time, label, notes for the user, and whether the user named the features."""
+
+    features: list[Column]
+    time: Column | None
+    label: Column | None
+    notes: list[str]
+    chosen: bool = True
+
+
+def pick(
+    sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = (), dead: bool = False
+) -> Picked:
+    """Choose among the columns that are not `taken`, by their kinds and names; `sift` then looks at the values.
+
+    If no names are given: the time is the first column of dates, or a column of numbers with a name such as ``time``,
+    or one whose name may mean a time and whose numbers are times since 1970 or never decrease. A column called
+    ``label`` is the truth. All other columns of numbers are features, except those whose names say that they are labels
+    or identifiers. Notes say what is left out. `dead`: a column without a reading may be a feature.
+    """
+    free = [column for column in sheet.columns if column not in taken]
+    unnamed = [column for column in free if column.name not in columns]
+    joined = None if time else joined_time(sheet, unnamed)
+    axis = sheet.find(time) if time else joined[0] if joined else _time_of(sheet, unnamed)
+    if axis is not None and axis.kind in ("text", "empty"):
+        raise TableError(sheet.shown, "expected a column of times", sheet.row(0), axis.position + 1, axis.name)
+    truth = (
+        sheet.find(label)
+        if label
+        else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
+    )
+    notes = _about_time(sheet, axis) if axis is not None else []
+    if joined:
+        free = [column for column in free if column not in joined[1]]
+        together = ", ".join(repr(column.name) for column in joined[1])
+        notes.append(f"{together} together are the time (--time chooses another)")
+    if columns:
+        features = [sheet.find(name) for name in dict.fromkeys(columns)]
+        for column in features:
+            if column.kind in ("text", "time") or (column.kind == "empty" and not dead):
+                what = (
+                    "no reading in any row"
+                    if column.kind == "empty"
+                    else f"this column has {column.kind}, expected numbers"
+                )
+                raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
+    else:
+        rest = [column for column in free if column not in (axis, truth)]
+        numeric = [column for column in rest if column.kind in ("number", "mixed", *(["empty"] if dead else []))]
+        out = [column for column in rest if column not in numeric]
+        if out:
+            notes.append("left out: " + ", ".join(f"{column.name!r} ({column.kind})" for column in out))
+        judged = [(column, by_name(column.name) or _second_time(sheet, column)) for column in numeric]
+        features = [column for column, why in judged if not why]
+        notes += sentences([(column.name, why) for column, why in judged if why])
+        if numeric and not features:
+            raise nothing_left(sheet.shown, notes)
+    if not features:
+        raise TableError(sheet.shown, _no_numbers(sheet, free), 1, 1)
+    notes += told(features)
+    return Picked(features, axis, truth, notes, bool(columns))
+
+
+def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
+    """Why there is nothing to cluster, with an example value."""
+    text = next((column for column in columns if column.kind == "text"), None)
+    if not sheet.rows:
+        return "the table has no rows"
+    if text is None:
+        return "no column of numbers"
+    return f"no column of numbers; {text.name!r} begins with {str(sheet.fetch([text])[0][0])[:30]!r}"
+
+
+def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
+    """The time column: dates, else numbers with the name of a time, else times since 1970 with a usual name."""
+    numeric = [column for column in free if column.kind == "number"]
+    for columns in (
+        (column for column in free if column.kind == "time"),
+        (column for column in numeric if is_time_name(column.name)),
+        (column for column in numeric if _second_time(sheet, column)),
+    ):
+        found = next(columns, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _about_time(sheet: Sheet, axis: Column) -> list[str]:
+    """Notes about the time: which column it is, and in which unit it counts since 1970."""
+    if axis.kind != "number":
+        return told([axis])
+    unit = EPOCHS.get(epoch_unit(sheet.extremes(axis)))
+    if unit:
+        return [f"{axis.name!r} is the time, in {unit} since 1970 (--time chooses another)"]
+    return [] if is_time_name(axis.name) else [f"{axis.name!r} is the time (--time chooses another)"]
+
+
+def _second_time(sheet: Sheet, column: Column) -> str:
+    """ "time" if a column of numbers holds times, otherwise ""."""
+    if column.kind != "number":
+        return ""
+    if is_time_name(column.name):
+        return "time"
+    held = has_time_word(column.name) and may_be_time(column.name, sheet.fetch([column])[0].astype(np.float64))
+    return "time" if held else ""
+
+
+def sift(
+    shown: str,
+    features: Sequence[str],
+    x: NDArray[np.float64],
+    notes: list[str],
+    chosen: bool,
+    node: NDArray[np.int64] | None = None,
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Leave out the columns of `x` (rows, p) that are not readings by name or values, unless the user chose them.
+
+    Parameters
+    ----------
+    shown
+        Name of the file in messages.
+    features
+        Name of each column.
+    x
+        The values.
+    notes
+        Sentences so far; those about columns left out are added.
+    chosen
+        Whether the user named the columns.
+    node
+        The node of each row, if there are several.
+    """
+    if chosen or not len(x):
+        return tuple(features), x
+    judged = [by_name(name) or why for name, why in zip(features, by_values(x, node))]
+    kept = [n for n, why in enumerate(judged) if not why]
+    notes += sentences([(name, why) for name, why in zip(features, judged) if why])
+    if not kept and features:
+        raise nothing_left(shown, notes)
+    return tuple(features[n] for n in kept), x if len(kept) == len(features) else x[:, kept]
+
+
+def nothing_left(shown: str, notes: Sequence[str]) -> TableError:
+    """The error when no column is left as a feature."""
+    return TableError(shown, f"no column is left to cluster: {'; '.join(notes)}")
+
+
+def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
+    """Fetch columns of numbers as one array; a value too large for a reading is an error that names its place."""
+    x = np.column_stack([values.astype(np.float64) for values in sheet.fetch(columns)])
+    with np.errstate(invalid="ignore"):
+        large = np.abs(x) > LARGEST
+    if large.any():
+        record, which = map(int, np.argwhere(large)[0])
+        raise sheet_error(sheet, columns[which], record, TOO_LARGE)
+    return np.where(np.isfinite(x), x, np.nan)
+
+
+def times(sheet: Sheet, axis: Column) -> Times:
+    """Fetch the time axis; times since 1970 become dates, and no time may be missing."""
+    (values,) = sheet.fetch([axis])
+    absent = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values.astype(np.float64))
+    if absent.any():
+        raise sheet_error(sheet, axis, int(np.argmax(absent)), "the time is missing")
+    return from_epoch(values)
+
+
+def from_epoch(values: NDArray[np.generic]) -> Times:
+    """Turn seconds, milli-, micro- or nanoseconds since 1970 into dates where all values look like them.
+
+    Examples
+    --------
+    >>> str(from_epoch(np.array([1191967200.0]))[0]), from_epoch(np.array([0.5]))[0].item()
+    ('2007-10-09T22:00:00.000000', 0.5)
+    """
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    number = values.astype(np.float64)
+    unit = epoch_unit(number)
+    return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else number
+
+
+def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:
+    """An error about one value of a sheet."""
+    return TableError(sheet.shown, what, sheet.row(record), column.position + 1, column.name)
+
+
+def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "", judge: bool = True) -> Table:
+    """Read one stream from a sheet, in time order; `judge`: columns may be left out because of their values."""
+    picked = pick(sheet, columns, time, label, dead=not judge)
+    notes = picked.notes
+    names = tuple(column.name for column in picked.features)
+    features, x = sift(sheet.shown, names, numbers(sheet, picked.features), notes, picked.chosen or not judge)
+    x = check_samples(sheet.shown, x, features) if judge else x
+    axis = times(sheet, picked.time) if picked.time else None
+    given = sheet.fetch([picked.label])[0] if picked.label else None
+    truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
+    if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
+        order = np.argsort(axis, kind="stable")
+        many = "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"
+        notes.append(f"{many} been sorted")
+        x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
+    time_name = picked.time.name if picked.time else ""
+    return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)

@@ -1,0 +1,237 @@
+"""What the live page shows: the last samples of every node in ring buffers, and the last events. Memory stays flat."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icvi_jax.watch.alarm_text import moved
+from icvi_jax.watch.alarms import score_of
+from icvi_jax.watch.lines import Form
+from icvi_jax.watch.sample import seconds, zone_of
+from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.ticks import Tick
+
+ROOM = 64
+EVENTS = 500
+WITH_DETAIL = ("spike", "distress")
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+class History(NamedTuple):
+    """The last samples of one node, oldest first.
+
+    Attributes
+    ----------
+    time : seconds since 1970, or in the unit of the feed; NaN where unknown.
+    x : (n, p), the readings.
+    label, k, code : cluster of each sample, number of clusters, and alarm.
+    score : of the first monitor.
+    values : (n, indices).
+    """
+
+    time: NDArray[np.float64]
+    x: NDArray[np.float64]
+    label: NDArray[np.int16]
+    k: NDArray[np.int16]
+    code: NDArray[np.uint8]
+    score: NDArray[np.float32]
+    values: NDArray[np.float32]
+
+
+class Board:
+    """Ring buffers of all nodes. One thread adds, others read; they wait only while some rows are copied.
+
+    Parameters
+    ----------
+    indices : their names.
+    length : samples kept of each node.
+    silent_after : seconds without samples after which a node is silent; 0 never.
+    events : how many of the last alarms are kept.
+    mutes : which nodes are muted.
+
+    Attributes
+    ----------
+    names, rows : of the nodes, in order of arrival.
+    features, units, time_name : names and units of the readings, name of the time.
+    zone : time zone of each row whose times have one.
+    head : samples of each row so far.
+    heard, alarmed : when each row last sent a sample and raised an alarm, by `time.monotonic`.
+    last : code of its last alarm.
+    here : whether this process has the node now.
+    count : events so far.
+    """
+
+    def __init__(
+        self,
+        indices: Sequence[str],
+        length: int = 240,
+        silent_after: float = 0.0,
+        events: int = EVENTS,
+        mutes: Mutes | None = None,
+    ):
+        self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
+        self.lock = threading.Lock()
+        self.names: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.mutes = mutes or Mutes()
+        self.events: deque[dict[str, object]] = deque(maxlen=events)
+        self.count = self.samples = 0
+        self.features: tuple[str, ...] = ()
+        self.units: dict[str, str] = {}
+        self.time_name = ""
+        self.zone: dict[int, str] = {}
+        self._maps: dict[str, list[int]] = {}
+        self.head = np.zeros(0, np.int64)
+        self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
+        self.here, self.alarmed, self.last = np.zeros(0, bool), np.full(0, -np.inf), np.zeros(0, np.uint8)
+        n = length
+        self._rings = History(
+            np.zeros((0, n)),
+            np.zeros((0, n, 0)),
+            np.zeros((0, n), np.int16),
+            np.zeros((0, n), np.int16),
+            np.zeros((0, n), np.uint8),
+            np.zeros((0, n), np.float32),
+            np.zeros((0, n, len(self.indices)), np.float32),
+        )
+
+    @property
+    def bytes_per_node(self) -> int:
+        """Memory of the ring buffer of one node."""
+        return self.length * (8 + 8 * len(self.features) + 2 + 2 + 1 + 4 + 4 * len(self.indices))
+
+    def add(self, shard: Shard, tick: Tick) -> None:
+        """Add one step of the fleet."""
+        with self.lock:
+            rows = self._rows_of(shard, tick)
+            self._write(rows, tick, self._columns_of(shard))
+            self.head[rows] += tick.depth + 1  # the last of several samples of a node has the greatest depth
+            self.heard[rows], self.here[rows] = time.monotonic(), True
+            self.samples += len(tick.samples)
+
+    def tell(self, form: Form | None) -> None:
+        """Set the form of the feed."""
+        if form is not None:
+            self.time_name = form.time
+            self.units = dict(form.units)
+
+    def _write(self, rows: NDArray[np.intp], tick: Tick, columns: list[int]) -> None:
+        """Put the samples of a tick into the ring buffers; if a buffer is shorter than a tick, the last samples
+        stay."""
+        at, rings, reading = (self.head[rows] + tick.depth) % self.length, self._rings, tick.reading
+        times = [sample.time for sample in tick.samples]
+        rings.time[rows, at] = [seconds(moment) for moment in times]
+        for row, moment in zip(rows, times):
+            if isinstance(moment, str) and (zone := zone_of(moment)):
+                self.zone[int(row)] = zone
+        rings.x[rows[:, None], at[:, None], columns] = [sample.x for sample in tick.samples]
+        rings.label[rows, at], rings.k[rows, at] = reading.label, reading.k
+        for column, name in enumerate(self.indices):
+            rings.values[rows, at, column] = reading.values[name]
+        alarms = list(reading.alarms.values())
+        if alarms:
+            code = np.max([alarm.code for alarm in alarms], axis=0)
+            rings.code[rows, at], rings.score[rows, at] = code, score_of(reading.alarms)
+            self.score[rows] = rings.score[rows, at]
+            loud = rows[code != 0]
+            self.alarmed[loud], self.last[loud] = time.monotonic(), code[code != 0]
+            self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
+
+    def event(self, alarm: dict[str, object], back: int = 0) -> None:
+        """Add an alarm to the list of events; `back` samples of its node came after the one that raised it."""
+        with self.lock:
+            self.count += 1
+            event = alarm | {"number": self.count, "at": time.time()}
+            if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause"):
+                row = self.rows[str(alarm["node"])]
+                x = self._history(row, self.length).x
+                here = [i for i in range(x.shape[1]) if np.isfinite(x[:, i]).any()]
+                names = [self.features[i] for i in here]
+                detail = moved(x[: len(x) - back][:, here], names, self.units) if len(x) > back and here else ""
+                event["reason"] = f"{alarm['reason']}; {detail}" if detail else alarm["reason"]
+            self.events.append(event)
+
+    def drop(self, shard: str) -> None:
+        """Remove the nodes of this shard: another worker has them now."""
+        with self.lock:
+            self.here[self._maps.pop(shard, [])] = False
+
+    def _rows_of(self, shard: Shard, tick: Tick) -> NDArray[np.intp]:
+        """Rows of the board for the samples of a tick; new nodes get a row."""
+        known = self._maps.setdefault(shard.id, [])
+        for name in list(shard.rows)[len(known) :]:
+            if name not in self.rows:
+                self.rows[name] = len(self.names)
+                self.names.append(name)
+            known.append(self.rows[name])
+        if len(self.names) > len(self.head):
+            self._grow(max(ROOM, 2 * len(self.head), len(self.names)))
+        return np.array(known, np.intp)[tick.rows]
+
+    def _columns_of(self, shard: Shard) -> list[int]:
+        """Columns of the board for the readings of a shard: names may differ between partitions."""
+        if shard.features != self.features:
+            self.features += tuple(name for name in shard.features if name not in self.features)
+            x = self._rings.x
+            more = np.full((*x.shape[:2], len(self.features) - x.shape[2]), np.nan)
+            self._rings = self._rings._replace(x=np.concatenate([x, more], axis=2))
+        return [self.features.index(name) for name in shard.features]
+
+    def _grow(self, room: int) -> None:
+        def longer(a: NDArray[Kind], fill: float = 0) -> NDArray[Kind]:
+            new = np.full((room, *a.shape[1:]), fill, a.dtype)
+            new[: len(a)] = a
+            return new
+
+        time, x, label, k, code, score, values = self._rings
+        known = longer(time, np.nan), longer(x, np.nan)
+        self._rings = History(*known, longer(label), longer(k), longer(code), longer(score), longer(values))
+        self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
+        self.alarmed, self.last = longer(self.alarmed, -np.inf), longer(self.last)
+        self.score, self.standing = longer(self.score), longer(self.standing)
+
+    def history(self, name: str) -> History | None:
+        """The ring buffer of one node, oldest sample first; None if there is no such node."""
+        with self.lock:
+            row = self.rows.get(name)
+            return None if row is None else self._history(row, self.length)
+
+    def _history(self, row: int, most: int) -> History:
+        head = int(self.head[row])
+        at = np.arange(max(0, head - min(most, self.length)), head) % self.length
+        return History(*(ring[row, at] for ring in self._rings))
+
+    def ranked(self, search: str = "") -> NDArray[np.intp]:
+        """Rows of nodes whose names contain `search`, worst first: in distress, by score, by last alarm; muted last."""
+        with self.lock:
+            n = len(self.names)
+            score, standing, here = self.score[:n].copy(), self.standing[:n].copy(), self.here[:n].copy()
+            alarmed = self.alarmed[:n].copy()
+            muted = np.zeros(n, bool)
+            muted[[self.rows[name] for name in self.mutes.names if name in self.rows]] = True
+            if search:
+                text = search.lower()
+                here &= np.array([text in name.lower() for name in self.names], bool)
+        found = np.lexsort((np.arange(n), -alarmed, -np.nan_to_num(score), ~standing, muted))
+        return np.asarray(found[here[found]])
+
+    def silent(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these rows have sent nothing for too long."""
+        if not self.silent_after:
+            return np.zeros(len(rows), bool)
+        return np.asarray(time.monotonic() - self.heard[rows] > self.silent_after)
+
+    def strips(self, rows: Iterable[int], most: int) -> Iterator[tuple[int, History]]:
+        """The last samples of some nodes."""
+        for row in rows:
+            with self.lock:
+                found = self._history(int(row), most)
+            yield int(row), found
