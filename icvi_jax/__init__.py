@@ -46,6 +46,6 @@ from icvi_jax.types import Reading as Reading
 from icvi_jax.validation import batch as batch
 from icvi_jax.validation import validate as validate
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 globals()["__all__"] = _offered(globals())
