@@ -20,6 +20,12 @@ def integers(z):
     return jnp.clip(jnp.nan_to_num(z, nan=3.0, posinf=7.0, neginf=-7.0), -9, 9).astype(jnp.int32)
 
 
+def polynomial(x, coefficients):
+    if jax.__version_info__ >= (0, 12):  # a primitive of its own
+        return lax.polynomial(x, coefficients)
+    return sum(c * x**i for i, c in enumerate(coefficients))
+
+
 def lane_index(z):
     return jnp.abs(integers(z[:1])) % (P + 2)  # some of them beyond the end
 
@@ -60,6 +66,12 @@ FLOATS = {
     "product": lambda z: jnp.asarray([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]], z.dtype) @ z,
     "loop": lambda z: lax.fori_loop(0, 3, lambda i, a: a * z + i, z),
     "scan": lambda z: lax.scan(lambda c, x: (c + x, c * x), jnp.zeros_like(z[0]), z)[1],
+    "reversed scan": lambda z: lax.scan(lambda c, x: (c + x * z[0], c), z[1], z, reverse=True)[1],
+    "unstack": lambda z: jnp.stack([a * (i + 1) for i, a in enumerate(z)][::-1]),
+    "inner unstack": lambda z: jnp.stack([a + 1 for a in jnp.unstack(z.reshape(2, 2, -1), axis=1)]),
+    "log2": lambda z: jnp.log2(jnp.abs(z)),
+    "polynomial": lambda z: polynomial(z[0], [1.0, z[1], 2.0, z[2]]),
+    "gradient": lambda z: jax.vjp(lambda a: jnp.tanh(a) * a**2, z)[1](jnp.ones_like(z))[0],
     "branches": lambda z: lax.cond(jnp.asarray(True), lambda a: a + 1, lambda a: a - 1, z),
     "converted": lambda z: jnp.stack([lax.convert_element_type(z, jnp.int32), integers(z)]),
     "bits": lambda z: lax.bitcast_convert_type(z, jnp.int32 if z.dtype == jnp.float32 else jnp.int64),
@@ -70,7 +82,19 @@ FLOATS = {
     "whole bits": lambda z: jnp.stack([integers(z) & 5, integers(z) | 2, integers(z) ^ 3, ~integers(z)]),
     "counts": lambda z: jnp.stack([lax.population_count(integers(z)), lax.clz(integers(z))]),
 }
-ROUNDED = {"arithmetic", "sum", "product", "loop", "scan", "powers", "running sum"}  # one rounding here, two there
+ROUNDED = {
+    "arithmetic",
+    "sum",
+    "product",
+    "loop",
+    "scan",
+    "powers",
+    "running sum",
+    "reversed scan",
+    "log2",
+    "polynomial",
+    "gradient",
+}  # one rounding here, two there
 
 
 def native(f, X, loops=False, **more):

@@ -176,7 +176,7 @@ def numbered(path: Path) -> dict[int, Path]:
     return {int(match[1]): file for match, file in found.items() if match}
 
 
-def _place(path: Path, content: memoryview, keep: int) -> Path:
+def _place(path: Path, content: bytes, keep: int) -> Path:
     """Write a file, or the next one of a folder, and only then remove what is too old."""
     if path.suffix and not path.is_dir():
         container.write(path, content)

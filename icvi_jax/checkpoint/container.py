@@ -31,7 +31,7 @@ class Damaged(ValueError):
     """A file whose content is not what was written."""
 
 
-def encode(header: dict[str, Stored], arrays: dict[str, np.ndarray]) -> memoryview:
+def encode(header: dict[str, Stored], arrays: dict[str, np.ndarray]) -> bytes:
     """Header and arrays as the bytes of a file; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in arrays.items()}
     listed = {name: [a.dtype.str, list(a.shape), _digest(a)] for name, a in arrays.items()}
@@ -42,9 +42,9 @@ def encode(header: dict[str, Stored], arrays: dict[str, np.ndarray]) -> memoryvi
         for name, a in arrays.items():
             with archive.open(zipfile.ZipInfo(name + ".npy"), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, a, allow_pickle=False)
-    content = out.getbuffer()
-    content[-64:] = hashlib.sha256(content[:-64]).hexdigest().encode()
-    return content
+    with out.getbuffer() as content:  # a view that outlived the buffer would keep Python from freeing it
+        content[-64:] = hashlib.sha256(content[:-64]).hexdigest().encode()
+    return out.getvalue()
 
 
 def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
@@ -65,7 +65,7 @@ def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def write(path: Path, content: bytes | memoryview) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write `content` to `path` so that at any moment there is the complete old file or the complete new one."""
     beside = path.with_name(f".{path.name}.tmp")
     with open(beside, "wb") as file:

@@ -7,6 +7,7 @@ import json
 import sqlite3
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def until(condition, what):
 def noted(folder):
     """Samples that the notes of a running watch hold, and how many alarms it marked as printed."""
     try:
-        with sqlite3.connect(f"file:{folder / 'watch.db'}?mode=ro", uri=True) as db:
+        with closing(sqlite3.connect(f"file:{folder / 'watch.db'}?mode=ro", uri=True)) as db:
             held = [tuple(s[:2]) for (text,) in db.execute("SELECT samples FROM journal") for s in json.loads(text)]
             return held, db.execute("SELECT number FROM marks WHERE sink = 'print'").fetchone()[0]
     except sqlite3.Error:

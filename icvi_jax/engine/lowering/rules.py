@@ -222,10 +222,39 @@ def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return _joined("stack", rows[::way], axis)
 
 
+def _log2(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    scale = _number(graph, 1 / np.log(2), ins[0].dtype)
+    return graph.map("mul", ins[0].dtype, graph.map("log", ins[0].dtype, ins[0]), scale)
+
+
+def _one_minus_square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    one, a = _number(graph, 1, ins[0].dtype), ins[0]  # a product, which keeps the digits near |a| = 1
+    return graph.map("mul", a.dtype, graph.map("add", a.dtype, one, a), graph.map("sub", a.dtype, one, a))
+
+
+def _polynomial(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    x, *coefficients = _aligned(eqn, ins)
+    value = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        value = graph.map("add", x.dtype, graph.map("mul", x.dtype, value, x), c)
+    return value
+
+
+def unstack(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    """The rows along an axis, each an array of its own."""
+    axis = eqn.params["axis"]
+    _within(eqn, ins[0], (axis,))
+    return [ins[0].moved(partial(np.take, indices=i, axis=axis)) for i in range(ins[0].items.shape[axis])]
+
+
 RULES: dict[str, Rule] = {name: _elementwise for name in SAME}
 RULES |= {name: _compare for name in COMPARE} | {name: _fold for name in FOLDS} | {name: _chain for name in CHAINS}
 RULES |= PICKS | {
     "square": _square,
+    "add_any": lambda graph, eqn, ins: graph.map("add", _dtype(eqn), *_aligned(eqn, ins)),
+    "log2": _log2,
+    "one_minus_square": _one_minus_square,
+    "polynomial": _polynomial,
     "integer_pow": _integer_pow,
     "select_n": _select_n,
     "clamp": _clamp,

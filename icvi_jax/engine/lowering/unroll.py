@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
-from icvi_jax.engine.lowering.rules import LANES, RULES, Tree
+from icvi_jax.engine.lowering.rules import LANES, RULES, Tree, unstack
 from icvi_jax.types import State
 
 CALLS = frozenset(
@@ -133,8 +133,17 @@ def callee(inner: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, list[State]]:
     return (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
 
 
+def scan_sizes(eqn: JaxprEqn) -> tuple[int, int]:
+    """How many constants and how many carried arrays a `scan` has, whose arguments begin with them."""
+    params = eqn.params
+    if "num_consts" in params:  # JAX before 0.11
+        return params["num_consts"], params["num_carry"]
+    constants, carry, _ = params["ft_in"].unpack()
+    return len(constants), len(carry)
+
+
 def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
-    fixed, carried, length = eqn.params["num_consts"], eqn.params["num_carry"], eqn.params["length"]
+    (fixed, carried), length = scan_sizes(eqn), eqn.params["length"]
     consts, carry, xs = ins[:fixed], ins[fixed : fixed + carried], ins[fixed + carried :]
     rows: list[list[Array]] = [[] for _ in eqn.outvars[carried:]]
     turns = range(length)
@@ -172,4 +181,5 @@ def _cond(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     return chosen
 
 
-CONTROL = {"scan": _scan, "while": _while, "cond": _cond}
+CONTROL = {"scan": _scan, "while": _while, "cond": _cond, "unstack": unstack}
+"""Operations with several results."""
