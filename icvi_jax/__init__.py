@@ -21,8 +21,6 @@ from icvi_jax.engine.scan import scan as scan
 from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export
-from icvi_jax.exports import offered as _offered
-from icvi_jax.forgetting import forgetting_of as forgetting_of
 from icvi_jax.indices import Index as Index
 from icvi_jax.indices.listing import *  # noqa: F403
 from icvi_jax.monitors import Budget as Budget
@@ -31,6 +29,7 @@ from icvi_jax.monitors.listing import *  # noqa: F403
 from icvi_jax.monitors.story import story as story
 from icvi_jax.panel import Panel as Panel
 from icvi_jax.panel import PanelState as PanelState
+from icvi_jax.panel import forgetting_of as forgetting_of
 from icvi_jax.panel_ops import combine as combine
 from icvi_jax.panel_ops import merge as merge
 from icvi_jax.panel_ops import read as read
@@ -38,6 +37,7 @@ from icvi_jax.panel_ops import remove as remove
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
 from icvi_jax.propose import propose as propose
+from icvi_jax.spec import public_names as _public_names
 from icvi_jax.standardize import Standardize as Standardize
 from icvi_jax.types import Alarm as Alarm
 from icvi_jax.types import Event as Event
@@ -48,4 +48,4 @@ from icvi_jax.validation import validate as validate
 
 __version__ = "0.3.0"
 
-globals()["__all__"] = _offered(globals())
+globals()["__all__"] = _public_names(globals())

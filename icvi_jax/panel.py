@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from icvi_jax.anchor import about, no_anchor, set_anchor, there
 from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
-from icvi_jax.norm import factor_of, transform
 from icvi_jax.numerics.arrays import cast, namespace
 from icvi_jax.numerics.moments import weights
 from icvi_jax.pipeline_state import PanelState as PanelState
@@ -72,7 +73,7 @@ class Panel:
         if is_number(m):
             number("Panel", "fuzzifier", m, 1 <= m < float("inf"), "a number of at least 1")
         if self.norm is not None:
-            settle(self, factor=factor_of(self.norm))
+            settle(self, factor=_cholesky_factor(self.norm))
 
     @property
     def statistics(self) -> tuple[type[AnyStatistic], ...]:
@@ -236,7 +237,7 @@ class Panel:
         """Coordinates (…, p, *streams) in the norm: Lᵀx with A = LLᵀ."""
         if self.factor is None:
             return x
-        return transform(self.factor, x)
+        return _transform(self.factor, x)
 
     def _view(self, prototypes: Prototypes) -> Prototypes:
         if self.factor is None:
@@ -244,3 +245,37 @@ class Panel:
         xp = namespace(prototypes.centers)
         rows = [self.seen_by(prototypes.centers[i, ...]) for i in range(prototypes.centers.shape[0])]
         return prototypes._replace(centers=xp.stack(rows))
+
+
+def forgetting_of(half_life: float) -> float:
+    """The forgetting factor with which the weight of a sample is halved after `half_life` samples (or time units).
+
+    Examples
+    --------
+    >>> round(forgetting_of(half_life=7), 4)
+    0.9057
+    """
+    if is_number(half_life):
+        number("forgetting_of", "half_life", half_life, half_life > 0, "a positive number")
+    forgetting: float = 0.5 ** (1 / half_life)
+    return forgetting
+
+
+def _cholesky_factor(norm: Array) -> np.ndarray:
+    """The factor L of a positive definite matrix, or an error."""
+    a = np.asarray(jax.device_get(norm), dtype=float)
+    if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.T):
+        raise ValueError(f"Panel(norm=…): expected a symmetric matrix (p, p), got shape {a.shape}")
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        raise ValueError("Panel(norm=…): the matrix is not positive definite") from None
+
+
+def _transform(factor: Array, x: Array) -> Array:
+    """Lᵀx for x (p, *streams), a row at a time."""
+    xp = namespace(x)
+    lower = cast(factor, x)
+    p = x.shape[0]
+    wide = (p,) + (1,) * (x.ndim - 1)
+    return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(p)])

@@ -12,12 +12,11 @@ from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
-from icvi_jax.named import Named
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline_state import Kept
 from icvi_jax.pipeline_state import PipelineState as PipelineState
-from icvi_jax.spec import changed, settle, spec, whole
+from icvi_jax.spec import FrozenDict, changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
@@ -50,7 +49,7 @@ class Pipeline:
 
     clusterer: Clusterer | None
     panel: Panel | None
-    monitors: Mapping[str, Monitor | SampleMonitor] = Named({})
+    monitors: Mapping[str, Monitor | SampleMonitor] = FrozenDict({})
     standardize: Standardize | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +62,7 @@ class Pipeline:
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
-        monitors = Named({name: _named(monitor, name) for name, monitor in self.monitors.items()})
+        monitors = FrozenDict({name: _named(monitor, name) for name, monitor in self.monitors.items()})
         if self.clusterer is None and not monitors:
             raise ValueError("Pipeline(clusterer=None): nothing to do; give a clusterer, or monitors of samples")
         for monitor in monitors.values():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 import jax
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 def static(default: T = dataclasses.MISSING) -> T:  # type: ignore[assignment]  # see `required`
@@ -116,3 +118,53 @@ def finite(owner: str, field: str, value: float, least: float) -> None:
 def is_number(value: object) -> bool:
     """Whether `value` is a plain number; tracers and arrays are not checked."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class FrozenDict(Mapping[str, V]):
+    """A mapping from names to parts that never changes: unlike a dictionary it can be hashed, as pipelines must be.
+
+    Examples
+    --------
+    >>> FrozenDict({"b": 2, "a": 1})["a"], jax.tree.leaves(FrozenDict({"b": 2, "a": 1}))
+    (1, [2, 1])
+    """
+
+    def __init__(self, parts: Mapping[str, V]) -> None:
+        self._parts = dict(parts)
+
+    def __getitem__(self, name: str) -> V:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._parts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenDict) and tuple(self._parts.items()) == tuple(other._parts.items())
+
+    def __repr__(self) -> str:
+        return repr(self._parts)
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[object, V]], tuple[str, ...]]:
+        """The parts in the given order, each with its name as a key."""
+        return [(jax.tree_util.DictKey(name), part) for name, part in self._parts.items()], tuple(self._parts)
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], parts: Iterable[V]) -> FrozenDict[V]:
+        """The mapping from the result of `tree_flatten_with_keys`."""
+        return cls(dict(zip(names, parts)))
+
+
+def public_names(names: Mapping[str, object]) -> list[str]:
+    """The `__all__` of a package with the globals `names`: all except modules and names that begin with an underscore.
+
+    A package has one line `from package.part import Part as Part`, which type checkers take as an export. It sets
+    `__all__` with `globals()`, which they do not see: they only understand lists that are written out.
+    """
+    return [name for name, value in names.items() if not name.startswith("_") and not isinstance(value, ModuleType)]

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
-from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline
+from icvi_jax.spec import FrozenDict
 
 SCHEMA = 2
 """Version of the layout that is written; files with a higher version are refused."""
@@ -61,7 +61,7 @@ def _completed(saved: Plain, part: object) -> Plain:
             elif field.init and _is_default(field, value):
                 out[field.name] = describe(value)
         return {name: out.get(name, saved.get(name)) for name in [*saved, *(n for n in out if n not in saved)]}
-    if isinstance(part, Named):
+    if isinstance(part, FrozenDict):
         part = tuple(part.values())
     if isinstance(part, (tuple, list)) and isinstance(saved, list) and len(saved) == len(part):
         return [_completed(a, b) for a, b in zip(saved, part)]

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import jax
 import numpy as np
 
-from icvi_jax.named import Named
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.spec import FrozenDict
 
 Plain: TypeAlias = "Mapping[str, Plain] | list[Plain] | str | float | int | bool | None"
 """Values that JSON has."""
@@ -21,7 +21,7 @@ def describe(part: object) -> Plain:
     """A configuration as JSON: classes by name, every field that a user may set, arrays as nested lists."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part
-    if isinstance(part, Named):  # parts know their names, and files of version 0.1 have a list
+    if isinstance(part, FrozenDict):  # parts know their names, and files of version 0.1 have a list
         return [describe(item) for item in part.values()]
     if dataclasses.is_dataclass(part):
         fields = [f.name for f in dataclasses.fields(part) if f.init]

@@ -3,6 +3,6 @@
 from icvi_jax.clusterers.base import Clusterer as Clusterer
 from icvi_jax.clusterers.catalogue import catalogue as catalogue
 from icvi_jax.clusterers.listing import *  # noqa: F403
-from icvi_jax.exports import offered as _offered
+from icvi_jax.spec import public_names as _public_names
 
-globals()["__all__"] = _offered(globals())
+globals()["__all__"] = _public_names(globals())
