@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.numerics.arrays import namespace, reach
+from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Array, Namespace
 
 
@@ -29,8 +29,8 @@ class Anchor(NamedTuple):
 
 def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> Anchor:
     """The anchor before any sample."""
-    zero = xp.zeros((features, *streams), dtype=dtype)
-    return Anchor(zero, zero, xp.zeros((features, *streams), dtype=xp.bool))
+    high, low, known = (xp.zeros((features, *streams), dtype=kind) for kind in (dtype, dtype, xp.bool))
+    return Anchor(high, low, known)
 
 
 def set_anchor(anchor: Anchor, x: Array, there: Array) -> Anchor:
@@ -48,9 +48,3 @@ def about(anchor: Anchor, x: Array) -> Array:
 def back(anchor: Anchor, z: Array) -> Array:
     """Coordinates relative to the anchor `z` (…, p, *streams), in the units of the samples."""
     return (z + anchor.low) + anchor.high
-
-
-def there(x: Array) -> Array:
-    """Which values of `x` are finite and small enough to be squared and summed."""
-    xp = namespace(x)
-    return xp.abs(x) <= reach(x.dtype, xp)

@@ -20,7 +20,7 @@ def complete(x: Array, u: Array, centers: Array, active: Array) -> Array:
     """Whether sample, memberships and all centres in use are usable numbers."""
     xp = namespace(x)
     shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
-    return usable(x) & usable(u) & xp.all(usable(xp.moveaxis(shown, 0, 1)), axis=0)
+    return xp.all(usable(x), axis=0) & xp.all(usable(u), axis=0) & xp.all(usable(shown), axis=(0, 1))
 
 
 def check_shapes(anchor: Anchor, prototypes: Prototypes, x: Array, u: Array, centers: Array) -> None:

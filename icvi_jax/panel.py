@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.anchor import about, no_anchor, set_anchor, there
+from icvi_jax.anchor import about, no_anchor, set_anchor
 from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
 from icvi_jax.indices import Index
-from icvi_jax.numerics.arrays import cast, namespace
+from icvi_jax.numerics.arrays import cast, namespace, usable
 from icvi_jax.numerics.moments import weights
 from icvi_jax.pipeline_state import PanelState as PanelState
 from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
@@ -144,7 +144,7 @@ class Panel:
         if clusters is None and self.of == "clusters":
             raise ValueError('Panel(of="clusters").step(clusters=None): say which cluster each slot belongs to')
         good = complete(x, u, centers, active)
-        state = state._replace(anchor=set_anchor(state.anchor, x, there(x) & good))
+        state = state._replace(anchor=set_anchor(state.anchor, x, usable(x) & good))
         return self.advance(state, about(state.anchor, x), u, about(state.anchor, centers), active, elapsed, clusters)
 
     def advance(

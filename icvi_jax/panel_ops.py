@@ -57,7 +57,7 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Arr
     """
     xp = namespace(state.anchor.high)
     x, u = (xp.asarray(a, dtype=state.anchor.high.dtype) for a in (x, u))
-    seen = usable(x) & usable(u)
+    seen = xp.all(usable(x), axis=0) & xp.all(usable(u), axis=0)
     left = cast(panel.forgetting, x) ** cast(age, x)
     left = xp.where(seen, left, xp.zeros_like(x[0, ...]))
     u = xp.where(seen & state.prototypes.active, u, xp.zeros_like(u))

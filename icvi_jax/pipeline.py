@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import jax.numpy as jnp
 
-from icvi_jax.anchor import about, back, no_anchor, set_anchor, there
+from icvi_jax.anchor import about, back, no_anchor, set_anchor
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout, punctual
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
-from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.arrays import namespace, usable
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline_state import Kept
 from icvi_jax.pipeline_state import PipelineState as PipelineState
@@ -150,7 +150,7 @@ class Pipeline:
         x = xp.asarray(x, dtype=high.dtype)
         if tuple(x.shape) != tuple(high.shape):
             raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
-        fit = there(x)
+        fit = usable(x)
         anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
         state = state._replace(panel=state.panel._replace(anchor=anchor))
         state, reading = self.advance(state, about(anchor, x), elapsed)
@@ -160,7 +160,7 @@ class Pipeline:
         """`step` for a sample `z` relative to the anchor of the state; centres in the reading are relative to it
         too."""
         xp = namespace(z)
-        here = there(z)
+        here = usable(z)
         raw = xp.where(here, z, xp.zeros_like(z))
         seen = xp.all(here, axis=0) & punctual(elapsed, z)
         x = xp.where(seen, raw, xp.zeros_like(z))

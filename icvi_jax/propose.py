@@ -204,7 +204,7 @@ def propose(
     x = xp.asarray(x, dtype=dtype)
     if tuple(x.shape) != tuple(anchor.high.shape):
         raise ValueError(f"propose(x=…): expected shape {tuple(anchor.high.shape)}, got {tuple(x.shape)}")
-    seen = usable(x)
+    seen = xp.all(usable(x), axis=0)
     z = xp.where(seen, about(anchor, x), xp.zeros_like(x))
     if isinstance(state, PipelineState):
         if not isinstance(panel, Pipeline) or panel.panel is None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from icvi_jax.adapters.models import Foreign
 from icvi_jax.adapters.slots import Slots
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
 
@@ -126,7 +127,7 @@ class Watch:
 
 def _learn(model: Foreign, slots: Slots, x: NDArray[np.floating]) -> Learned:
     """Memberships, centres, active slots, label, overflow and name after one sample."""
-    u, label, seen = np.zeros(len(slots.active)), -1, bool(np.isfinite(x).all())
+    u, label, seen = np.zeros(len(slots.active)), -1, bool(usable(x).all())
     if seen:
         said = model.learn(x)
         label = slots.update(said.centers).get(said.label, -1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from icvi_jax.anchor import Anchor
-from icvi_jax.numerics.arrays import reach
+from icvi_jax.numerics.arrays import usable
 
 
 class Origin:
@@ -33,7 +33,6 @@ class Origin:
         self._set = np.array(there, bool, order="C")
         known = self._set.any()
         self.value = np.ascontiguousarray(high, np.float64) + low if known else np.zeros(high.shape)
-        self._limit = reach(self.dtype, np)
         self.settled = bool(self._set.all())
 
     @property
@@ -51,7 +50,7 @@ class Origin:
             if len(open_rows) == 0:
                 break
             part = X[open_rows, lo:hi]
-            good = np.abs(part) <= self._limit
+            good = np.asarray(usable(part))
             if not self._by_column:
                 good &= good.all(axis=2, keepdims=True)
             first = good.argmax(axis=1)[:, None, :]
@@ -67,7 +66,7 @@ class Origin:
         if self._set.any():
             return False
         first = np.ascontiguousarray(X[:, 0])
-        if not (np.abs(first) <= self._limit).all():
+        if not np.asarray(usable(first)).all():
             return False
         self.value = first.astype(np.float64)
         if first.dtype != self.dtype:  # two words of the state may have fewer digits

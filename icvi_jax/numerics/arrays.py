@@ -9,6 +9,9 @@ from icvi_jax.array_api import Array, DType, Namespace
 UNROLL = 16
 """With at most so many slots, loops over slots are unrolled for fleets; with more, compiling would take too long."""
 
+LARGEST = 1e15
+"""The largest magnitude of a value: the square of a larger one is near the limit of float32. No sensor measures it."""
+
 COUNT_LIMIT = 2**31 - 1
 """Counters stop here instead of turning negative."""
 
@@ -41,13 +44,16 @@ def squares(a: Array, axis: int = 0) -> Array:
 
 
 def usable(x: Array) -> Array:
-    """Whether all features of `x` (p, *streams) are finite and small enough to be squared and summed."""
-    xp = namespace(x)
-    return xp.all(xp.abs(x) <= reach(x.dtype, xp), axis=0)
+    """Which values of `x` count: they are finite, and small enough to be squared and summed. The others are missing.
+
+    The one definition, for samples, memberships and centres. It is the same for float32 and float64, so that the
+    precision of a state does not decide what is missing.
+    """
+    return namespace(x).abs(x) <= LARGEST
 
 
 def reach(dtype: DType, xp: Namespace) -> float:
-    """The largest magnitude of a feature: its square times 10⁶ samples is still finite."""
+    """The largest length that kernels compute with: its square times 10⁶ samples is still finite."""
     return 1e15 if xp.finfo(dtype).bits <= 32 else 1e140
 
 

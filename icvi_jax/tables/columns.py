@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.calendar import joined_time
 from icvi_jax.tables.parse import Column, told
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
 from icvi_jax.tables.table import (
-    LARGEST,
     Table,
     TableError,
     Times,

@@ -8,12 +8,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.numerics.arrays import LARGEST
+
 Times: TypeAlias = NDArray[np.datetime64 | np.float64]
 """A date and time for each sample, or a number in the file's own unit."""
-
-LARGEST = 1e15
-"""The square of a larger number is near the limit of float32, and no sensor measures such a number."""
-
 
 MOST_NAMES, MOST_COLUMNS = 12, 2000
 """Most names in a sentence; most columns of a text or Parquet file (finding the kinds of 10,000 takes minutes)."""

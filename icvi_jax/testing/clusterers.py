@@ -7,6 +7,7 @@ import numpy as np
 
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.gate import layout
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.types import Event, Shown, State
 
@@ -21,7 +22,7 @@ def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
 def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[State, Event]:
     """The final state and the events, stacked, along X (T, p) or (T, p, N); rows with NaN are missing."""
     X = np.asarray(X)
-    seen = np.isfinite(X).all(1)
+    seen = usable(X).all(1)
     with b.precision():
         xp, dtype, streams = layout(b.xp, b.dtype, X.shape[2:])
         state = clusterer.init(X.shape[1], streams, xp, dtype)

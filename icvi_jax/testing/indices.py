@@ -8,12 +8,14 @@ import jax
 import numpy as np
 
 from icvi_jax.indices.base import Index
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.statistics import Covariance, closure
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.testing.recordings import Example, example
 from icvi_jax.types import Array
 from icvi_jax.validation.batch import batch
+from icvi_jax.validation.validate import validate
 
 MEMORIES = (1.0, 0.99, 0.9)
 
@@ -79,7 +81,7 @@ def _well_conditioned(e: Example) -> np.ndarray:
     members = np.zeros(e.active.shape[1])
     sure = []
     for x, u, active in zip(e.x, e.u, e.active):
-        members = np.where(active, members + (u > 0) * np.isfinite(x).all(), 0)
+        members = np.where(active, members + (u > 0) * usable(x).all(), 0)
         sure.append((members[active] >= 2 * (e.x.shape[1] + 1)).all())
     return np.array(sure)
 
@@ -136,6 +138,27 @@ def degenerate_inputs(indices: tuple[Index, ...], b: Backend) -> None:
         assert np.isfinite(v[-1]) or np.isnan(clean[index.name][-1]), f"after constants {index.name} stays {v[-1]}"
 
 
+def large_values_are_missing(indices: tuple[Index, ...], b: Backend) -> None:
+    """10: a value beyond 1e15 is missing for a step, `validate` and `batch` alike; one of 1e14 is a sample."""
+    panel, good = Panel(indices=indices, forgetting=0.9), example(seed=3, births=False, samples=24)
+    holes, large = (good._replace(x=good.x.copy()) for _ in range(2))
+    holes.x[[0, 9], 1] = np.nan
+    large.x[[0, 9], 1] = 1e16, -1e300 if b.dtype == "float64" else -1e30
+    law = "a value too large"
+    same(trace(panel, large, b)[1], trace(panel, holes, b)[1], 0.0, law)
+    same(batch(panel, *large), batch(panel, *holes), 0.0, f"{law}, batch")
+    far = large._replace(x=np.where(np.abs(large.x) > 1e15, 1e14, large.x))
+    seen = [int(trace(panel, e, b)[0].statistics["count"].samples) for e in (far, large)]
+    assert seen == [24, 22], (
+        f"{seen[0]} of 24 samples up to 1e14 were counted, and {seen[1]} beside two that are larger"
+    )
+    if b.xp is np:  # `validate` has engines of its own
+        label = good.u.argmax(axis=1)
+        same(validate(panel, large.x, label), validate(panel, holes.x, label), 0.0, f"{law}, validate labels")
+        got, want = (validate(panel, e.x, None, e.u, e.centers, e.active) for e in (large, holes))
+        same(got, want, 0.0, f"{law}, validate memberships")
+
+
 def shared_equals_separate(indices: tuple[Index, ...], b: Backend) -> None:
     """12: an index has the same value on a shared panel and alone."""
     e = example(seed=12, soft=True)
@@ -153,6 +176,7 @@ INDEX_LAWS = (
     moving_and_scaling,
     spare_slots,
     degenerate_inputs,
+    large_values_are_missing,
     shared_equals_separate,
 )
 

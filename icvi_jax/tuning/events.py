@@ -12,6 +12,7 @@ from icvi_jax.engine.fleet import run_fleet
 from icvi_jax.engine.steps import scan_steps
 from icvi_jax.indices import Index, XieBeni
 from icvi_jax.monitors import Distress
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.types import Array, ArrayLike, Namespace, Reading
@@ -67,5 +68,5 @@ def values_of(panel: Panel, events: Events) -> dict[str, Array]:
     x, u, centers, active = events
     k, p, n = centers.shape[1:]
     values = scan_steps(panel, panel.init(k, p, streams=(n,), dtype=x.dtype), (x, u, centers, active))[1]
-    seen = xp.isfinite(x).all(axis=1)
+    seen = usable(x).all(axis=1)
     return {name: xp.where(seen, value, xp.nan) for name, value in values.items()}

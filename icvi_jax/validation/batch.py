@@ -7,6 +7,7 @@ import dataclasses
 import array_api_compat
 
 from icvi_jax.engine import inputs
+from icvi_jax.gate import complete
 from icvi_jax.numerics.arrays import cast, library, namespace
 from icvi_jax.numerics.moments import weights
 from icvi_jax.panel import Panel
@@ -107,10 +108,12 @@ def record(
     xp = namespace(x)
     x = x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, library(xp).asarray(0.0).dtype)
     U, V, A = recorded("batch", x, memberships, centers, active)
-    seen = xp.all(xp.isfinite(x), axis=1) & xp.all(xp.isfinite(U), axis=1)
-    seen = seen & xp.all(xp.all(xp.isfinite(V) | ~A[:, :, None], axis=2), axis=1)
-    if not bool(xp.any(seen)):
-        raise ValueError("batch(X=…): every sample is missing (not finite)")
+    whole = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
+    if not bool(xp.any(whole)):
+        raise ValueError("batch(X=…): every sample is missing (not finite, or larger than 1e15)")
+    anchor = x[xp.argmax(xp.astype(whole, xp.int32)), :]
+    x, V = x - anchor, V - anchor
+    seen = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
     gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)
     spots = xp.nonzero(seen)[0]
     T, k = U.shape
@@ -121,8 +124,7 @@ def record(
             raise ValueError(f"batch(clusters=…): expected shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
         names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
     x, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (x, U, V, A, gaps))
-    anchor = x[0, :]
-    x, V = x - anchor, xp.where(A[:, :, None], V - anchor, xp.zeros_like(V))
+    V = xp.where(A[:, :, None], V, xp.zeros_like(V))
     U = xp.where(A, U, xp.zeros_like(U))
     given = weights(U, cast(panel.fuzzifier, x))
     clock = xp.cumulative_sum(gaps)

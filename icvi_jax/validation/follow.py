@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.anchor import Anchor
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.types import Array, Namespace
 
@@ -108,7 +109,7 @@ class Labelled:
         x, slot = row[: self.features], row[self.features]
         slots = xp.reshape(xp.arange(self.k, dtype=row.dtype), (self.k,) + (1,) * slot.ndim)
         u = xp.astype(slots == slot, row.dtype)
-        seen = xp.all(xp.isfinite(x), axis=0)
+        seen = xp.all(usable(x), axis=0)
         counts = known.counts + xp.astype((u > 0) & seen, known.counts.dtype)
         e = xp.where(seen, x, 0) - known.means
         share = u / xp.astype(xp.maximum(counts, 1), row.dtype)

@@ -12,7 +12,7 @@ from icvi_jax.engine.origin import Origin
 from icvi_jax.engine.platforms import program_for
 from icvi_jax.engine.sample_batch import Feed
 from icvi_jax.engine.xla import scan_traced
-from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.arrays import namespace, usable
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array, ArrayLike, DType, State
 from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source, unanchored
@@ -142,7 +142,8 @@ def _elsewhere(
 ) -> dict[str, Array]:
     """Scan a recording that is traced or on another device, without moving it."""
     X = jnp.asarray(X)
-    origin = X[jnp.argmax(jnp.all(jnp.isfinite(X), axis=1))]
+    fit: jax.Array = jnp.asarray(usable(X))
+    origin = X[jnp.argmax(jnp.all(fit, axis=1))]
     centers, active, names = fixed
     if centers is None and isinstance(source, Recorded):
         parts = [

@@ -11,9 +11,9 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.rules import by_name, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
-from icvi_jax.tables.table import LARGEST
 from icvi_jax.watch.sample import Sample, known_as, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from icvi_jax.tables.table import LARGEST
+from icvi_jax.numerics.arrays import LARGEST
 
 LONGEST_NAME = 200
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
