@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icvi_jax.evaluation import adjusted_rand_index, match, metronome
+from icvi_jax.evaluation import adjusted_rand_index, match, metronome, prequential
 
 
 def test_a_worked_example():
@@ -170,3 +170,87 @@ def test_adjusted_rand_index_at_its_ends():
 def test_adjusted_rand_index_refuses_what_cannot_be_compared(a, b):
     with pytest.raises(ValueError, match="a and b must be labels of the same samples, got shapes"):
         adjusted_rand_index(a, b)
+
+
+def weighted_definitions(truth, labels, forgetting):
+    """The external indices after the last sample, pair by pair and sample by sample, from their definitions."""
+    n = len(truth)
+    w = [forgetting ** (n - 1 - j) for j in range(n)]
+    both = first = second = every = 0.0
+    for i, j in combinations(range(n), 2):
+        weight = w[i] * w[j]
+        every += weight
+        first += weight * (truth[i] == truth[j])
+        second += weight * (labels[i] == labels[j])
+        both += weight * (truth[i] == truth[j] and labels[i] == labels[j])
+    expected = first * second / every if every else 0.0
+    slack = (first + second) / 2 - expected
+    ari = 1.0 if abs(slack) <= 1e-12 * max(every, 1e-300) else (both - expected) / slack
+
+    def share(values):
+        return [sum(w[j] for j in range(n) if values[j] == value) / sum(w) for value in sorted(set(values))]
+
+    def entropy(values):
+        return -sum(q * np.log(q) for q in share(values))
+
+    h, k, joint = entropy(truth), entropy(labels), entropy(list(zip(truth, labels)))
+    mutual = max(h + k - joint, 0)
+    single = h < 1e-12 and k < 1e-12
+    majority, mapped, assigned, outside = 0.0, 0.0, 0.0, 0.0
+    for cluster in set(labels) - {-1}:
+        members = [j for j in range(n) if labels[j] == cluster]
+        weights = {c: sum(w[j] for j in members if truth[j] == c) for c in set(truth)}
+        majority += max(weights.values())
+        mapped += max([weight for c, weight in weights.items() if c != -1], default=0.0)
+        assigned += sum(w[j] for j in members)
+    outside = sum(w[j] for j in range(n) if labels[j] == -1 and truth[j] == -1)
+    return {
+        "ari": ari,
+        "nmi": 1.0 if single else mutual / np.sqrt(h * k) if h * k > 0 else 0.0,
+        "v": 1.0 if single else 2 * mutual / (h + k),
+        "purity": majority / assigned if assigned else np.nan,
+        "cmm": (mapped + outside) / sum(w),
+    }
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 4)), min_size=1, max_size=40),
+    st.sampled_from([1.0, 0.999, 0.9, 0.3]),
+)
+def test_prequential_indices_equal_their_definitions_at_every_sample(pairs, forgetting):
+    truth, labels = (list(part) for part in zip(*pairs))
+    got = prequential(truth, labels, forgetting)
+    for n in range(1, len(truth) + 1):
+        want = weighted_definitions(truth[:n], labels[:n], forgetting)
+        for name, value in want.items():
+            assert got[name][n - 1] == pytest.approx(value, abs=1e-9, nan_ok=True), (name, n)
+
+
+def test_prequential_indices_of_many_streams_in_pieces_and_of_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics", reason="needs the extra peers")
+    random = np.random.default_rng(0)
+    truth, labels = random.integers(0, 4, (3, 9000)), random.integers(0, 6, (3, 9000))
+    got = prequential(truth, labels)
+    assert got["ari"].shape == (3, 9000)
+    for n in (4096, 4097, 9000):
+        args = truth[1, :n], labels[1, :n]
+        assert got["ari"][1, n - 1] == pytest.approx(metrics.adjusted_rand_score(*args), abs=1e-9)
+        assert got["v"][1, n - 1] == pytest.approx(metrics.v_measure_score(*args), abs=1e-9)
+        nmi = metrics.normalized_mutual_info_score(*args, average_method="geometric")
+        assert got["nmi"][1, n - 1] == pytest.approx(nmi, abs=1e-9)
+    short = prequential(truth[:, -400:], labels[:, -400:], 0.9)["ari"][:, -1]
+    np.testing.assert_allclose(prequential(truth, labels, 0.9)["ari"][:, -1], short, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("truth", "labels", "forgetting", "said"),
+    [
+        ([0, 1], [0], 1.0, "got \\(2,\\), \\(1,\\)"),
+        ([0.5, 1], [0, 1], 1.0, "truth=…\\): expected integers"),
+        ([0, 1], [0, 1], 1.2, "forgetting=1.2"),
+    ],
+)
+def test_prequential_says_what_it_expects(truth, labels, forgetting, said):
+    with pytest.raises(ValueError, match=said):
+        prequential(truth, labels, forgetting)

@@ -8,7 +8,7 @@ F1 0.50, metronome 0.00
 
 from icvi_jax.evaluation.harness import Outcome, Row, bootstrap, clock, judge, outcome, strike
 from icvi_jax.evaluation.matching import Score, match, metronome
-from icvi_jax.evaluation.partitions import adjusted_rand_index
+from icvi_jax.evaluation.partitions import adjusted_rand_index, prequential
 from icvi_jax.evaluation.temporal import temporal_silhouette
 from icvi_jax.evaluation.trial import Tally, Trial, covering, numenta, tally
 
@@ -27,6 +27,7 @@ __all__ = [
     "metronome",
     "numenta",
     "outcome",
+    "prequential",
     "strike",
     "tally",
     "temporal_silhouette",
