@@ -135,4 +135,5 @@ def _external(N: np.ndarray, Q: np.ndarray, noise: np.ndarray, unassigned: np.nd
 
 def _entropy(weights: np.ndarray, total: np.ndarray) -> np.ndarray:
     share = weights / total[:, None]
-    return -(share * np.log(np.where(share > 0, share, 1))).sum(1)
+    found: np.ndarray = -(share * np.log(np.where(share > 0, share, 1))).sum(1)
+    return found
