@@ -1,4 +1,4 @@
-"""The table of speeds in the README: measured in the same run as C and river, and written into the README.
+"""The tables of speeds in docs/benchmarks.md and the README: measured in the same run as C and river, and written there.
 
     python benchmarks/speed.py [--core] [--write]
 
@@ -20,7 +20,7 @@ import rivals
 
 import icvi_jax as icvi
 
-README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 BLOCK = re.compile("(<!-- speed -->\n).*(<!-- /speed -->)", re.DOTALL)
 FLEETS = [(1024, 1000, 10, 2), (4096, 300, 4, 2), (1024, 1000, 3, 8), (1024, 300, 32, 2)]
 HEAD = """| recorded streams | million samples a second | times plain C | times SIMD C | times river |
@@ -80,17 +80,24 @@ def main() -> None:
     """Measure, print, and write if asked to."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--core", action="store_true")
-    options.add_argument("--write", action="store_true", help="into README.md")
+    options.add_argument("--write", action="store_true", help="into docs/benchmarks.md and README.md")
     options.add_argument("--repeats", type=int, default=7)
     given = options.parse_args()
     if given.core:
         fleet.one_core()
     about = f"Sequential k-means with XB and DB. {machine()}. `benchmarks/speed.py` measures all of it in one run."
     note = "The C is written by hand and does less: no missing data, no anchor; SIMD C gets its samples transposed."
-    text = "\n".join([HEAD, *table(given.repeats), "", TICKS, *ticks(), "", about, note, ""])
+    rows = table(given.repeats)
+    text = "\n".join([HEAD, *rows, "", TICKS, *ticks(), "", about, note, ""])
     print(text)
     if given.write:
-        README.write_text(BLOCK.sub(lambda found: found[1] + text + found[2], README.read_text()))
+        write(ROOT / "docs" / "benchmarks.md", text)
+        write(ROOT / "README.md", "\n".join([HEAD, rows[0], rows[-1], "", f"{machine()}.", ""]))
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """Put `text` between the marks `<!-- speed -->` of a page."""
+    path.write_text(BLOCK.sub(lambda found: found[1] + text + found[2], path.read_text()))
 
 
 if __name__ == "__main__":
