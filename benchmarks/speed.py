@@ -1,4 +1,4 @@
-"""The tables of speeds in docs/benchmarks.md and the README: measured in the same run as C and river, and written there.
+"""The tables of speeds in docs/benchmarks.md and the README, measured in the same run as C and river.
 
     python benchmarks/speed.py [--core] [--write]
 
