@@ -26,7 +26,7 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.kafka import BATCH, WAIT, Place, Worker, settings
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.partition import Partition
+from icvi_jax.watch.loop import Watch
 
 PARTITIONS, NODES, TOPIC, SIZE = 12, 240, "readings", 200
 ENOUGH = 0.3
@@ -66,17 +66,14 @@ def parse(place, count):
 def work(place, count, pipe):
     """Messages a second of a worker, its checkpoints included."""
     with tempfile.TemporaryDirectory() as folder:
-
-        def make(where, id, complaints):
-            return Partition(pipe, Reader(), where, id, ("print",), complaints=complaints)
-
-        worker = Worker(place, Path(folder), make, io.StringIO())
-        start = 0.0
-        while worker.samples < count:
-            messages = next(worker.batches())
-            start = start or (time.perf_counter() if messages else 0.0)
-            worker.take(messages)
-        worker.save(list(worker.partitions))
+        watch, worker, start = Watch(pipe, Reader, out=io.StringIO()), Worker(place, Path(folder)), 0.0
+        watch.begin(worker)
+        batches = worker.batches()
+        while watch.samples < count:
+            batch = next(batches)
+            start = start or (time.perf_counter() if batch else 0.0)
+            watch.turn(batch)
+        watch.save()
         seconds = time.perf_counter() - start
         worker.close()
     return count / seconds

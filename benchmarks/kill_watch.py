@@ -25,8 +25,9 @@ import numpy as np
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.source import Message
 
 NODES, TICKS = 4, 6_000
 
@@ -37,7 +38,7 @@ def feed():
     x = rng.normal(size=(TICKS, NODES)) + 30 * (np.arange(TICKS)[:, None] // 700 % 2)
     for t in range(TICKS):
         for node in range(NODES):
-            yield json.dumps({"node": f"n{node}", "time": t, "v": float(x[t, node])}).encode(), ""
+            yield json.dumps({"node": f"n{node}", "time": t, "v": float(x[t, node])}).encode()
 
 
 def die_inside_a_write(step):
@@ -74,13 +75,13 @@ def live_on(folder, seed, announce, step):
     if step:
         die_inside_a_write(step)
     with (folder / "alarms").open("a") as out:
-        watch = Watch(pipeline_of(Model(k=2, index=("xb",), standardize=False)), Reader(), folder / "kept", out)
-        watch.restore()
+        watch = Watch(pipeline_of(Model(k=2, index=("xb",), standardize=False)), Reader, out=out)
+        part = watch.open_journal(folder / "kept")
         lines = list(feed())
         start = 0
         while start < len(lines):
             size = rng.randrange(1, 40)
-            watch.take(lines[start : start + size])
+            watch.turn({"": [Message(lines[start : start + size])]})
             start += size
             if start >= watch.samples - 40:
                 os.write(announce, b".")
@@ -89,7 +90,7 @@ def live_on(folder, seed, announce, step):
                     watch.save()
         watch.save()
         watch.close()
-    state = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in jax.tree.leaves(watch.shard.state))
+    state = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in jax.tree.leaves(part.shard.state))
     return {"samples": watch.samples, "state": hashlib.sha256(state).hexdigest()}
 
 

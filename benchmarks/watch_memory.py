@@ -25,11 +25,13 @@ from soak import resident
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.notify import Sender, Webhook
+from icvi_jax.watch.loop import Watch
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.server import page_served
+from icvi_jax.watch.sinks import Sender
+from icvi_jax.watch.source import Message
+from icvi_jax.watch.webhook import Webhook
 
 NODES, TICKS = 200, 10
 GROWTH = 0.02
@@ -59,7 +61,7 @@ def batch(number):
     t = first + np.arange(TICKS)[:, None]
     x[..., 0] += 30 * ((t + 97 * np.arange(NODES)) // 4000 % 2)
     return [
-        (b'{"node": "n%d", "time": %d, "celsius": %.4f, "bar": %.4f}' % (n, first + i, *x[i, n]), "")
+        b'{"node": "n%d", "time": %d, "celsius": %.4f, "bar": %.4f}' % (n, first + i, *x[i, n])
         for i in range(TICKS)
         for n in range(NODES)
     ]
@@ -86,8 +88,9 @@ def main(argv=None):
         board = Board(["xb", "db"], silent_after=3600)
         pipe = pipeline_of(Model(k=3, standardize=False))
         out = io.TextIOWrapper(open(os.devnull, "wb"))
-        watch = Watch(pipe, Reader(), Path(folder), out, sinks=[receiver.name], board=board)
-        sender = Sender(receiver, lambda: [watch.store])
+        watch = Watch(pipe, Reader, out=out, sinks=[receiver.name], board=board)
+        watch.open_journal(Path(folder))
+        sender = Sender(receiver, lambda: watch.stores).start()
         with page_served(watch, board, "127.0.0.1:0") as page:
             threading.Thread(target=follow, args=[page], daemon=True).start()
             port = int(page.rstrip("/").rpartition(":")[2])
@@ -96,7 +99,7 @@ def main(argv=None):
                 one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             start = time.monotonic()
             for number in range(batches):
-                watch.take(batch(number))
+                watch.turn({"": [Message(batch(number))]})
                 Answers.mended = number > batches // 2
                 if number % 5 == 0:
                     memory.append(resident())

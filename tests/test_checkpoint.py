@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -215,3 +217,44 @@ def test_a_tenth_of_the_benchmark(script):
     command = [sys.executable, BENCHMARKS / name, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_many_writers_of_one_path_do_not_disturb_each_other(tmp_path):
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    state = pipe.init(1)
+
+    def save_often(path):
+        return [icvi.save(path, pipe, state, keep=1000) for _ in range(15)]
+
+    with ThreadPoolExecutor(3) as pool:
+        assert len(list(pool.map(save_often, [tmp_path / "one.icvi"] * 3))) == 3
+        files = [file for found in pool.map(save_often, [tmp_path / "many"] * 3) for file in found]
+    assert len(set(files)) == len(files) == 45 and all(file.exists() for file in files)  # none replaced another
+    assert {path.name for path in tmp_path.iterdir()} == {"one.icvi", "many"}
+    assert not list((tmp_path / "many").glob(".*"))
+
+
+def test_a_planted_link_is_not_followed_and_what_a_killed_writer_left_is_removed(tmp_path, monkeypatch):
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    victim, name = tmp_path / "victim", "0" * 16
+    victim.write_text("keep me")
+    monkeypatch.setattr("secrets.token_hex", lambda _: name)
+    (tmp_path / f".one.icvi.{name}.tmp").symlink_to(victim)
+    with pytest.raises(OSError, match="exist"):
+        icvi.save(tmp_path / "one.icvi", pipe, pipe.init(1))
+    assert victim.read_text() == "keep me"
+    monkeypatch.undo()
+    folder = tmp_path / "many"
+    folder.mkdir()
+    left = folder / ".000000000001.icvi.abc.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    icvi.save(folder, pipe, pipe.init(1))
+    assert not left.exists()
+
+
+def test_names_that_load_would_refuse_are_refused(tmp_path):
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    for names, why in ((["same"] * 3, "'same' 3 times"), (["a"], "got 1")):
+        with pytest.raises(ValueError, match=f"expected 3 different names.*{why}"):
+            icvi.save(tmp_path / "x.icvi", pipe, pipe.init(1, (3,)), names=names)

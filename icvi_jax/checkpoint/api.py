@@ -6,6 +6,7 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -80,6 +81,8 @@ def save(
     if problem:
         raise ValueError(f"save(state=…): not a state of this pipeline: {problem}")
     p, *streams = fields[".anchor.high"].shape
+    if names is not None and streams and (len(set(names)) < len(names) or len(names) != streams[-1]):
+        raise ValueError(f"save(names=…): expected {streams[-1]} different names, got {_shown(names)}")
     header = {
         "schema": SCHEMA,
         "features": p,
@@ -181,13 +184,24 @@ def _place(path: Path, content: bytes, keep: int) -> Path:
     if path.suffix and not path.is_dir():
         container.write(path, content)
         return path
-    path.mkdir(parents=True, exist_ok=True)
-    old = numbered(path)
-    file = path / f"{max(old, default=0) + 1:012d}.icvi"
-    container.write(file, content)
+    container.make_folder(path)
+    while True:
+        old = numbered(path)
+        file = path / f"{max(old, default=0) + 1:012d}.icvi"
+        try:
+            container.write(file, content, fresh=True)
+            break
+        except FileExistsError:
+            continue  # another writer took this number
     for number in sorted(old)[: max(0, len(old) + 1 - max(keep, 1))]:
         old[number].unlink(missing_ok=True)
+    container.remove_unfinished(path)
     return file
+
+
+def _shown(names: Sequence[str]) -> str:
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    return f"{name!r} {count} times" if count > 1 else f"{len(names)}"
 
 
 def _load_file(path: Path, pipe: Pipeline, xp: Namespace) -> Checkpoint:

@@ -15,7 +15,11 @@ import hashlib
 import io
 import json
 import os
+import secrets
+import time
 import zipfile
+from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +29,8 @@ from icvi_jax.array_api import Stored
 MARK = b"icvi_jax checkpoint sha256 "
 TAIL = len(MARK) + 64
 HEADER = "header.json"
+UNFINISHED, ABANDONED_SECONDS = ".tmp", 3600.0
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class Damaged(ValueError):
@@ -65,19 +71,65 @@ def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write `content` to `path` so that at any moment there is the complete old file or the complete new one."""
-    beside = path.with_name(f".{path.name}.tmp")
-    with open(beside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def write(path: Path, content: bytes, fresh: bool = False) -> None:
+    """Write `content` to `path` so that at any moment there is the complete old file or the complete new one.
+
+    Several processes may write to one path at once: the last one to finish wins. The file is written under a name that
+    nobody can guess and that must not exist, so that a planted link is not followed.
+
+    Parameters
+    ----------
+    fresh : `path` must not exist: FileExistsError if it does.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o666)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _move(beside, path, fresh)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    sync_folder(path.parent)
+
+
+def _move(beside: Path, path: Path, fresh: bool) -> None:
+    if fresh:
+        try:
+            os.link(beside, path)  # unlike a rename, this never replaces
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if path.exists():
+                raise FileExistsError(EEXIST, "exists", str(path)) from None
+        else:
+            os.unlink(beside)
+            return
     os.replace(beside, path)
-    _sync(path.parent)
 
 
-def _sync(folder: Path) -> None:
-    """Sync the folder, which is what a rename changes."""
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes have left of their writes, an hour ago or earlier."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        with suppress(OSError):
+            if path.lstat().st_mtime < time.time() - ABANDONED_SECONDS:
+                path.unlink()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it so that they are still there after a crash."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync a folder: what was created, renamed or removed in it outlasts a crash."""
     if os.name == "nt":  # folders cannot be opened on Windows
         return
     handle = os.open(folder, os.O_RDONLY)

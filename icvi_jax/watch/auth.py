@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hmac
-
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from icvi_jax.watch.decode import Complaints
+from icvi_jax.watch.metrics import is_token
 
 COOKIE = "icvi"
+MOST, ALWAYS = 200, ("/health", "/metrics")
+"""Most requests at once, and what is answered also beyond that."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,6 +35,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str = ""):
         self.app, self.token, self._complaints = app, token, Complaints()
+        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,11 +47,17 @@ class Guard:
                 message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             await send(message)
 
+        counts = scope["path"] not in ALWAYS
+        self._open += counts
         try:
             refused = self.refusal(Request(scope, receive))
+            if counts and self._open > MOST:
+                refused = PlainTextResponse("too many browsers are connected", 503)
             await (refused or self.app)(scope, receive, with_headers)
         except Exception as error:  # one failed request needs one line, not a traceback
             self._complaints.say(f"page: {scope['path']}: {type(error).__name__}: {error}")
+        finally:
+            self._open -= counts
 
     def refusal(self, request: Request) -> Response | None:
         """The answer that refuses a request, or None."""
@@ -64,14 +72,11 @@ class Guard:
             return PlainTextResponse("refused: the request does not come from the page", 403)
         if not self.token or request.url.path == "/health":
             return None
-        if self._is_token(request.query_params.get("token", "")) and request.url.path == "/":
+        if is_token(request.query_params.get("token", ""), self.token) and request.url.path == "/":
             answer = RedirectResponse("/", 303)
             answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
             return answer
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._is_token(bearer) or self._is_token(request.cookies.get(COOKIE, "")):
+        if is_token(bearer, self.token) or is_token(request.cookies.get(COOKIE, ""), self.token):
             return None
         return PlainTextResponse("needs the token that the watch printed when it started", 401)
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())

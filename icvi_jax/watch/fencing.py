@@ -9,12 +9,17 @@ highest claim that has one. All workers must share the folder. Object storage ha
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from icvi_jax.checkpoint import CheckpointError
+from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import say
+from icvi_jax.watch.journal import Restored, Store
+from icvi_jax.watch.lines import Form
+from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
+from icvi_jax.watch.source import Message
 
 
 class Fenced(Exception):
@@ -45,13 +50,14 @@ class Claim:
     """
 
     def __init__(self, folder: Path):
-        folder.mkdir(parents=True, exist_ok=True)
+        container.make_folder(folder)
         self.folder, self._saves = folder, 0
         while True:
             self.number = max(_numbers(self.folder), default=0) + 1
             self.own = folder / f"{self.number:08d}"
             try:
                 self.own.mkdir()
+                container.sync_folder(folder)
                 return
             except FileExistsError:
                 continue  # another worker was faster; take the next number
@@ -96,3 +102,64 @@ class Claim:
 
 def _numbers(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
+
+
+class LogKeeper:
+    """Keeps a partition of a log that several workers share: the log of the broker is the journal.
+
+    A checkpoint has the state together with the offset from which to continue, and the alarms that are not sent yet.
+    After any crash, the log from that offset on gives the same state again, bit for bit, and the same alarms.
+
+    Parameters
+    ----------
+    folder : for the checkpoints of the partition, shared by all workers.
+    id : a name that no other partition has.
+    sinks : names of the receivers of alarms.
+
+    Attributes
+    ----------
+    offset, saved, told : where to continue reading; the offset in the newest checkpoint; the one that the broker knows.
+    """
+
+    shared = True
+
+    def __init__(self, folder: Path, id: str, sinks: Sequence[str]):
+        self.folder: Path | None = folder
+        self.id, self.store = id, Store(None, sinks)
+        self.claim = Claim(folder)
+        self.offset: int | None = None
+        self.saved: int | None = None
+        self.told = -1
+
+    def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
+        """The newest checkpoint of the highest claim."""
+        shard = self.claim.load(pipe, keep_old, late)
+        if shard is None:
+            return Restored(None, None, [])
+        self.offset = self.saved = shard.positions["offset"]
+        self.store.add(shard.taken, [(id, line) for id, line in shard.more["waiting"]])
+        return Restored(shard, Form.of(shard.more["form"]), [])
+
+    def unseen(self, messages: Sequence[Message]) -> list[Message]:
+        """Messages in the order of the log; those before the offset have been counted."""
+        new = [message for message in messages if self.offset is None or message.offset >= self.offset]
+        if new and self.offset is not None and new[0].offset > self.offset and self.saved == self.offset:
+            say(f"{self.id}: messages {self.offset:,} to {new[0].offset - 1:,} are not in the log any more")
+        return new
+
+    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+        """Remember how far the log was read; the next checkpoint has it."""
+        self.offset = messages[-1].offset + 1
+
+    def changed(self, shard: Shard, saved: int) -> bool:
+        """Whether messages were read since."""
+        return self.offset is not None and self.offset != self.saved
+
+    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+        """Write a checkpoint, unless another worker has the partition now."""
+        self.claim.save(shard, {"offset": self.offset or 0}, form=form, waiting=self.store.unmarked())
+        self.store.forget(shard.taken)
+        self.saved = self.offset
+
+    def close(self) -> None:
+        """Nothing: the checkpoint has the alarms that wait, and a sender may be reading the store."""

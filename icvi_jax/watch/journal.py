@@ -17,15 +17,20 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol
 
+from icvi_jax.checkpoint import container
+from icvi_jax.pipeline import Pipeline
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.sample import Sample
+from icvi_jax.watch.shard import Shard, saved_in
+from icvi_jax.watch.source import Message
 
 FILE, LOCK = "watch.db", "watch.lock"
-PRINT = "print"
-TICKETS = 4096
-"""How many of the latest tickets are kept: more than a broker sends without acknowledgement."""
+RECEIVE = 10_000
+"""Most messages that a broker may send without acknowledgement."""
+TICKETS = 4 * RECEIVE
+"""How many of the latest tickets are kept."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, samples TEXT);
@@ -36,7 +41,7 @@ CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, number INTEGER);
 """
 
 
-class Batch(NamedTuple):
+class Noted(NamedTuple):
     """Samples that came together, and how many samples came before them."""
 
     number: int
@@ -63,7 +68,7 @@ class Store:
     ----------
     id : a unique name of this watch; ids of alarms begin with it.
     form : of the feed, once known.
-    topics : digest of the last message of each topic.
+    topics : digest of the last retained message of each topic.
     """
 
     def __init__(self, folder: Path | None = None, sinks: Sequence[str] = ()):
@@ -97,7 +102,7 @@ class Store:
     @staticmethod
     def _only_here(folder: Path) -> sqlite3.Connection:
         """Lock the folder; the lock ends with the process, also after a crash."""
-        folder.mkdir(parents=True, exist_ok=True)
+        container.make_folder(folder)
         lock = sqlite3.connect(folder / LOCK, isolation_level=None, check_same_thread=False, timeout=0)
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -161,11 +166,22 @@ class Store:
         while len(self._tickets) > TICKETS:
             del self._tickets[next(iter(self._tickets))]
 
-    def after(self, number: int) -> list[Batch]:
+    def remember(self, key: str, value: str) -> None:
+        """Keep a short text under a name, over restarts."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [f"{key}:", value])
+
+    def recall(self, key: str) -> str:
+        """The text that was kept under a name, or an empty one."""
+        with self._guard:
+            found = self._db.execute("SELECT value FROM meta WHERE key = ?", [f"{key}:"]).fetchone()
+            return str(found[0]) if found else ""
+
+    def after(self, number: int) -> list[Noted]:
         """The batches of the journal from sample `number` on, in order."""
         found = self._db.execute("SELECT number, samples FROM journal WHERE number >= ? ORDER BY number", [number])
         batches = [
-            Batch(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)]) for first, text in found
+            Noted(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)]) for first, text in found
         ]
         if batches and batches[0].number > number:
             gap = batches[0].number - number
@@ -195,14 +211,6 @@ class Store:
             after = "number > coalesce((SELECT number FROM marks WHERE sink = ?), 0)"
             return int(self._db.execute(f"SELECT count(*) FROM alarms WHERE {after}", [sink]).fetchone()[0])
 
-    def print_waiting(self, out: TextIO) -> None:
-        """Print the alarms that are not printed yet, and mark them."""
-        while waiting := self.waiting(PRINT):
-            for alarm in waiting:
-                print(alarm.line, file=out)
-            out.flush()
-            self.mark(PRINT, waiting[-1].number)
-
     def unmarked(self) -> list[tuple[str, str]]:
         """Alarms (id, line) that some receiver has not got."""
         with self._guard:
@@ -229,3 +237,114 @@ class Store:
                 with suppress(sqlite3.Error):  # otherwise an open cursor would keep the connection and its lock
                     connection.rollback()
                 connection.close()
+
+
+class Restored(NamedTuple):
+    """What a restart continues from: the shard of the checkpoint, the form of the feed, and the journal after it."""
+
+    shard: Shard | None
+    form: Form | None
+    batches: list[Noted]
+
+
+class Keeper(Protocol):
+    """Keeps what a restart of one part of a source needs.
+
+    Attributes
+    ----------
+    id : a unique name; ids of alarms begin with it.
+    folder : where it is kept, or None.
+    store : where alarms wait.
+    shared : whether other processes may have had this part before.
+    """
+
+    id: str
+    folder: Path | None
+    store: Store
+    shared: bool
+
+    def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
+        """Load what was kept."""
+
+    def unseen(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages without those that were processed before."""
+
+    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+        """Keep samples that `before` others came before, and that their messages were processed."""
+
+    def changed(self, shard: Shard, saved: int) -> bool:
+        """Whether there is something new since the checkpoint with `saved` samples."""
+
+    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+        """Write a checkpoint; the one before it has `saved` samples."""
+
+    def close(self) -> None:
+        """Close files as they are."""
+
+
+class JournalKeeper:
+    """Keeps a part in a folder of its own: a journal and checkpoints. Without a folder nothing is kept.
+
+    Parameters
+    ----------
+    folder : for journal and checkpoints, or None.
+    sinks : names of the receivers of alarms.
+    """
+
+    shared = False
+
+    def __init__(self, folder: Path | None, sinks: Sequence[str]):
+        self.folder, self.store = folder, Store(folder, sinks)
+        self.id = self.store.id
+
+    def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
+        """The checkpoint and the journal after it."""
+        shard = None
+        if self.folder and saved_in(self.folder):
+            shard = Shard.load(self.folder, pipe, keep_old, late)
+            if shard.id != self.id:
+                raise ValueError(
+                    f"--checkpoint {self.folder}: checkpoint and journal are from different watches; use another folder"
+                )
+        return Restored(shard, self.store.form, self.store.after(shard.taken if shard else 0))
+
+    def unseen(self, messages: Sequence[Message]) -> list[Message]:
+        """Skip a message that the broker sends again, and a retained one that was counted before."""
+        found, tickets, topics = [], set(), dict[str, str]()
+        for message in messages:
+            if message.again and (message.ticket in tickets or self.store.knows(message.ticket)):
+                continue
+            if message.topic:
+                known = topics.get(message.topic, self.store.topics.get(message.topic))
+                if message.replayed and known == message.digest:
+                    continue
+                topics[message.topic] = message.digest
+            if message.ticket:
+                tickets.add(message.ticket)
+            found.append(message)
+        return found
+
+    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+        """One transaction with the samples, their tickets and the digests of retained messages."""
+        tickets = [message.ticket for message in messages if message.ticket]
+        topics = {message.topic: message.digest for message in messages if message.topic}
+        if samples or tickets or topics:
+            self.store.note(before, samples, form, tickets, topics)
+
+    def changed(self, shard: Shard, saved: int) -> bool:
+        """Whether samples were accepted since."""
+        return self.folder is None or shard.taken != saved
+
+    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+        """Write a checkpoint, and delete the journal before the previous one, which is used if the new one is
+        damaged."""
+        if self.folder is None:
+            self.store.forget(shard.taken)  # alarms that all receivers have; there is no restart without a folder
+            return
+        self.store.check()  # otherwise the checkpoint would make a removed folder again
+        shard.save(self.folder)
+        self.store.forget(saved)
+
+    def close(self) -> None:
+        """Close the journal and unlock the folder."""
+        self.store.close()

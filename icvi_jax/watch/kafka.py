@@ -1,4 +1,4 @@
-"""Samples from a Kafka topic, read by several workers: each partition is a shard.
+"""Samples from a Kafka topic, read by several workers: each partition is a part of the watch. Alarms to a topic.
 
 Offsets are in the checkpoints; those committed to the broker only show other tools how far this group is.
 """
@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from icvi_jax.text import say
-from icvi_jax.watch.absent_nodes import Silence
 from icvi_jax.watch.decode import Complaints
-from icvi_jax.watch.fencing import Fenced
-from icvi_jax.watch.journal import Store
-from icvi_jax.watch.partition import Counts, Message, Partition
-from icvi_jax.watch.ring_buffers import Board
-from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.timeout import within
+from icvi_jax.watch.fencing import LogKeeper
+from icvi_jax.watch.source import Batch, Message
+
+if TYPE_CHECKING:
+    from icvi_jax.watch.loop import Part, Watch
 
 BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
 SETTINGS = "ICVI_KAFKA_"
@@ -37,11 +35,14 @@ class Place(NamedTuple):
     group: str
 
 
-class Read(Message, Protocol):
+class Record(Protocol):
     """A message that was read from a log: unlike one to be sent, it always has a partition and an offset."""
 
-    def partition(self) -> int: ...
-    def error(self) -> KafkaError | None: ...
+    def offset(self) -> int: ...  # noqa: D102
+    def key(self) -> bytes | None: ...  # noqa: D102
+    def value(self) -> bytes | None: ...  # noqa: D102
+    def partition(self) -> int: ...  # noqa: D102
+    def error(self) -> KafkaError | None: ...  # noqa: D102
 
 
 def settings(place: Place) -> dict[str, object]:
@@ -67,146 +68,84 @@ def given() -> dict[str, object]:
 
 
 class Worker:
-    """One member of the group: processes the messages of the partitions that are assigned to it.
+    """One member of the group, as a `Source`: reads the partitions that are assigned to it.
 
     Parameters
     ----------
     place : where to read.
     folder : for all checkpoints, shared by all workers.
-    make : makes a partition, given its folder and id.
-    out : where alarms are written, one JSON object per line.
-    board, silent_after : as for a watch.
-    every : seconds between checkpoints.
-
-    Attributes
-    ----------
-    samples, alarms, bad, old : of this process, since its start.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        folder: Path,
-        make: Callable[[Path, str, Complaints], Partition],
-        out: TextIO,
-        board: Board | None = None,
-        silent_after: float = 0.0,
-        every: float = 10.0,
-    ):
-        self.place, self.folder, self._make, self.every = place, folder, make, every
-        self.out, self.board, self.silence = out, board, Silence(silent_after)
-        self.partitions: dict[int, Partition] = {}
-        self._gone = Counts(0, 0, 0, 0)
-        self._complaints, self._errors = Complaints(), Complaints()
-        self._saved_at = time.monotonic()
+    def __init__(self, place: Place, folder: Path):
+        self.place, self.folder, self.name = place, folder, place.servers
+        self._errors = Complaints()
+
+    def open(self, watch: Watch) -> None:
+        """Join the group; partitions come when it has decided who gets which."""
+        self.watch, place = watch, self.place
         heard = {"error_cb": lambda error: self._errors.say(f"{place.servers}: {error.str()}")}
         try:
             self.consumer = Consumer(settings(place) | heard, logger=_Silent())
         except KafkaException as error:
             raise ValueError(f"--kafka {place.servers}: {error.args[0].str()} ({SETTINGS}… sets it)") from None
         self.consumer.subscribe([place.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        say(f"{place.servers}: reading {place.topic} as one of the group {place.group}")
 
-    @property
-    def shards(self) -> list[Shard]:
-        """The shards of the partitions that this worker has now."""
-        return [part.shard for part in list(self.partitions.values()) if part.shard]
-
-    @property
-    def stores(self) -> list[Store]:
-        """The stores in which alarms wait."""
-        return [part.store for part in list(self.partitions.values())]
-
-    @property
-    def counts(self) -> Counts:
-        """What this process has counted since its start."""
-        return Counts(*map(sum, zip(self._gone, *(part.counts for part in list(self.partitions.values())))))
-
-    samples = property(lambda self: self.counts.samples)
-    alarms = property(lambda self: self.counts.alarms)
-    bad = property(lambda self: self.counts.bad)
-    old = property(lambda self: self.counts.old)
-
-    def batches(self) -> Iterator[list[Read]]:
+    def batches(self) -> Iterator[Batch]:
         """Yield the messages that have come, a limited number at a time; never ends by itself."""
         while True:
-            yield cast("list[Read]", self.consumer.consume(BATCH, WAIT))
+            found: dict[str, list[Message]] = defaultdict(list)
+            for record in cast("list[Record]", self.consumer.consume(BATCH, WAIT)):
+                error = record.error()
+                if error is None:
+                    name = (record.key() or b"").decode("utf-8", "surrogateescape")
+                    found[self._part(record.partition())].append(
+                        Message([record.value() or b""], name, record.offset())
+                    )
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    self._errors.say(f"{self.place.servers}: {error.str()}")
+            yield found
 
-    def take(self, messages: list[Read]) -> None:
-        """Process messages of all partitions, and save from time to time."""
-        found: dict[int, list[Read]] = defaultdict(list)
-        for message in messages:
-            error = message.error()
-            if error is None:
-                found[message.partition()].append(message)
-            elif error.code() != KafkaError._PARTITION_EOF:
-                self._errors.say(f"{self.place.servers}: {error.str()}")
-        for number, part in found.items():
-            if number in self.partitions:
-                self.partitions[number].take(part)
-        for own in self.partitions.values():
-            if own.shard is not None:
-                own.alarms += self.silence.look(own.shard, own.store, self.board)
-            own.store.print_waiting(self.out)
-        if time.monotonic() - self._saved_at > self.every:
-            self.save(list(self.partitions))
+    def _part(self, partition: int) -> str:
+        return f"{self.place.topic}-{partition}"
 
-    def save(self, numbers: list[int]) -> None:
-        """Write checkpoints of these partitions, and commit their offsets to the broker."""
-        self._saved_at = time.monotonic()
-        for number in numbers:
-            try:
-                self.partitions[number].save()
-            except Fenced as why:
-                say(str(why))
-                self._forget(number)
-        self._tell([number for number in numbers if number in self.partitions])
+    def acknowledge(self, batch: Batch) -> None:
+        """Offsets are committed when a checkpoint has them, not before."""
 
-    def _tell(self, numbers: list[int]) -> None:
-        """Commit the offsets of the checkpoints to the broker; repeated until it succeeds."""
-        saved = {number: self.partitions[number].saved for number in numbers}
-        news = {n: at for n, at in saved.items() if at is not None and at != self.partitions[n].told}
+    def saved(self, parts: Sequence[Part]) -> None:
+        """Commit the offsets of checkpoints to the broker; repeated until it succeeds."""
+        kept = [part.keeper for part in parts if isinstance(part.keeper, LogKeeper)]
+        news = {keeper: keeper.saved for keeper in kept if keeper.saved is not None and keeper.saved != keeper.told}
         if not news:
             return
+        offsets = [TopicPartition(self.place.topic, int(k.id.rpartition("-")[2]), at) for k, at in news.items()]
         try:
-            self.consumer.commit(
-                offsets=[TopicPartition(self.place.topic, n, at) for n, at in news.items()], asynchronous=False
-            )
+            self.consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:  # for example during a rebalance; the checkpoint is what counts
             self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
             return
-        for number, at in news.items():
-            self.partitions[number].told = at
+        for keeper, at in news.items():
+            keeper.told = at
 
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         for one in given:
-            name = f"{self.place.topic}-{one.partition}"
-            part = self._make(self.folder / name, f"{self.place.group}.{name}", self._complaints)
-            self.partitions[one.partition] = part
-            one.offset = OFFSET_BEGINNING if part.offset is None else part.offset
+            name = self._part(one.partition)
+            keeper = LogKeeper(self.folder / name, f"{self.place.group}.{name}", self.watch.sinks)
+            self.watch.open(name, keeper)
+            one.offset = OFFSET_BEGINNING if keeper.offset is None else keeper.offset
         consumer.incremental_assign(given)
-        say(f"partitions {sorted(self.partitions)}")
+        say(f"partitions {sorted(int(name.rpartition('-')[2]) for name in self.watch.parts)}")
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        numbers = [one.partition for one in taken if one.partition in self.partitions]
-        self.save(numbers)
-        self._drop(consumer, taken)
+        names = [self._part(one.partition) for one in taken]
+        self.watch.save([name for name in names if name in self.watch.parts])
+        self._lost(consumer, taken)
 
     def _lost(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         """Another worker has them already: what was computed here since the checkpoint is dropped."""
-        self._drop(consumer, taken)
-
-    def _drop(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         for one in taken:
-            self._forget(one.partition)
+            self.watch.drop(self._part(one.partition))
         consumer.incremental_unassign(taken)
-
-    def _forget(self, number: int) -> None:
-        part = self.partitions.pop(number, None)
-        if part is None:
-            return
-        self._gone = Counts(*map(sum, zip(self._gone, part.counts)))
-        if self.board is not None:
-            self.board.drop(part.id)
 
     def close(self) -> None:
         """Save what is assigned, then leave the group. A broker that does not answer is not waited for."""
@@ -244,3 +183,28 @@ class _Silent:
 
     def log(self, *_: object) -> None:
         """Ignore it."""
+
+
+def within(seconds: float, call: Callable[[], object]) -> bool:
+    """Call it, and say whether it returned in that time; its errors are raised here.
+
+    Examples
+    --------
+    >>> import time
+    >>> within(10, lambda: None), within(0.01, lambda: time.sleep(1))
+    (True, False)
+    """
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    return not thread.is_alive()

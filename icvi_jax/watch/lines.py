@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import select
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from icvi_jax.numerics.arrays import LARGEST
@@ -17,7 +15,6 @@ from icvi_jax.tables.sniff import MISSING
 from icvi_jax.watch.sample import Sample, known_as, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
-PIECE, WAIT = 1 << 16, 0.5
 BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
 """Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
@@ -47,27 +44,6 @@ class Form(NamedTuple):
         """The form from lists, as it was stored."""
         features, header, time, units = (*stored, ())[:4]
         return cls(tuple(features), tuple(header), str(time), tuple((name, unit) for name, unit in units))
-
-
-def lines_of(descriptor: int) -> Iterator[list[bytes]]:
-    """Yield the complete lines that have come; an empty list from time to time if there are none. Ends with the
-    input."""
-    rest = b""
-    while True:
-        if (
-            os.name != "nt" and not select.select([descriptor], [], [], WAIT)[0]
-        ):  # on Windows `select` is for sockets only
-            yield []
-            continue
-        piece = os.read(descriptor, PIECE)
-        if not piece:
-            break
-        *whole, rest = (rest + piece).split(b"\n")
-        rest = rest[: LONGEST_LINE + 1]
-        if whole:
-            yield whole
-    if rest.strip():
-        yield [rest]
 
 
 class Reader:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
+import secrets
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import numpy as np
 
+from icvi_jax.text import say
 from icvi_jax.watch.shard import Shard
 
 if TYPE_CHECKING:
@@ -80,22 +88,69 @@ def exposition(fleet: Fleet, worst: int) -> bytes:
 
 
 @contextmanager
-def serving(watch: Fleet, port: int | None, address: str, worst: int) -> Iterator[int | None]:
-    """Serve metrics during the `with`, and yield the port; nothing if `port` is None."""
+def serving(watch: Fleet, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
+    """Serve metrics during the `with`, and yield the port; nothing if `port` is None.
+
+    On an address that other machines can reach, a scrape needs the token: `authorization: {credentials: …}` in the
+    settings of Prometheus.
+    """
     if port is None:
         yield None
         return
-    from prometheus_client import CollectorRegistry, start_http_server
+    if not is_loopback(address):
+        token = token or secrets.token_urlsafe(16)
 
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Metrics(watch, worst))
+    class Answer(BaseHTTPRequestHandler):
+        timeout = 10  # an idle connection has a thread
+
+        def do_GET(self) -> None:
+            """Answer a scrape."""
+            given = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            if token and not is_token(given, token):
+                status, body = 401, b"needs the token that the watch printed when it started\n"
+            elif urlsplit(self.path).path not in ("/", "/metrics"):
+                status, body = 404, b"the metrics are at /metrics\n"
+            else:
+                status, body = 200, exposition(watch, worst)
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: a scrape is no news."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+        def handle_error(self, *_: object) -> None:
+            """Nothing: the other end has gone."""
+
     try:
-        server, thread = start_http_server(port, addr=address, registry=registry)
-    except OSError as error:
-        raise ValueError(f"--prometheus {port}: cannot listen on {address} ({error.strerror})") from None
+        server = Server((address, port), Answer)
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"--prometheus {port}: cannot listen on {address} ({error})") from None
+    if token:
+        say(f"metrics: http://{address}:{server.server_port}/metrics asks for the token {token}")
+    thread = threading.Thread(target=server.serve_forever, name="icvi metrics", daemon=True)
+    thread.start()
     try:
         yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_token(given: str, token: str) -> bool:
+    """Whether this is the token, in a time that does not tell how much of it is right."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())

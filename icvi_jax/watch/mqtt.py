@@ -1,26 +1,43 @@
-"""Samples from an MQTT broker, whose connection may break and come back."""
+"""Samples from an MQTT broker, whose connection may break and come back, and alarms to one.
+
+With a folder the broker keeps messages while the watch is not connected (a persistent session, quality of service 1),
+and a message is acknowledged only when it is in the journal. Messages that were not acknowledged come again, marked as
+such, after a break of the connection or a restart: the journal has their tickets.
+
+MQTT 5 is used where the broker has it: it sends many messages before it waits for an acknowledgement (receive maximum),
+so that a whole group is journaled and acknowledged at once; and it does not repeat retained messages to a session that
+has them. With the settings of Mosquitto, MQTT 3.1.1 stops after 20 messages, and bursts overflow the queue.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import queue
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
+
+from icvi_jax.text import counted, say
+from icvi_jax.watch.journal import RECEIVE, Store
+from icvi_jax.watch.source import ONLY, Batch, Message
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient
+    from paho.mqtt.client import ConnectFlags
     from paho.mqtt.reasoncodes import ReasonCode
 
-from icvi_jax.text import say
-from icvi_jax.watch.journal import Store
+    from icvi_jax.watch.loop import Part, Watch
 
 WAIT, TIMEOUT = 0.5, 10.0
+DROPPED = "$SYS/broker/publish/messages/dropped"
+"""Where Mosquitto says how many messages to all its clients it has thrown away since it started."""
+FOREVER = 0xFFFFFFFF
 
 
-class Message(Protocol):
+class Arrival(Protocol):
     """A message as paho gives it."""
 
     topic: str
@@ -29,40 +46,6 @@ class Message(Protocol):
     qos: int
     dup: bool
     retain: bool
-
-
-class News(NamedTuple):
-    """Messages that were not processed before, their tickets, and the digest of the last one of each topic."""
-
-    messages: list[Message]
-    tickets: list[str]
-    topics: dict[str, str]
-
-
-def news(messages: Sequence[Message], store: Store) -> News:
-    """The messages without those that were processed before.
-
-    A message that the broker sends again, because it got no acknowledgement, has a known ticket: its identifier there
-    and a digest of it. A retained message, which every new subscription gets, is the last one of its topic.
-    """
-    found = News([], [], {})
-    for message in messages:
-        digest = hashlib.blake2b(message.payload, digest_size=8).hexdigest()
-        ticket = f"{message.mid}:{digest}:{message.topic}"
-        if message.dup and (ticket in found.tickets or store.knows(ticket)):
-            continue
-        if message.retain and found.topics.get(message.topic, store.topics.get(message.topic)) == digest:
-            continue
-        found.messages.append(message)
-        found.topics[message.topic] = digest
-        if message.qos:
-            found.tickets.append(ticket)
-    return found
-
-
-def lines_in(messages: Sequence[Message]) -> list[tuple[bytes, str]]:
-    """The lines of messages; the topic names the node of a line without one."""
-    return [(line, message.topic) for message in messages for line in message.payload.split(b"\n")]
 
 
 class Publisher:
@@ -88,28 +71,34 @@ class Publisher:
         self._client.disconnect()
 
 
-def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -> tuple[PahoClient, str]:
+def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> tuple[PahoClient, str]:
     """A client that connects as soon as it can, and the name of its broker.
 
     Parameters
     ----------
     host : ``host``, ``host:port`` or ``mqtts://host:port``. Name and password are taken from the environment,
         ``ICVI_MQTT_USERNAME`` and ``ICVI_MQTT_PASSWORD``.
-    name, clean : of the session; a session that is not clean is kept by the broker.
+    name : of the session, which the broker keeps; empty: it ends with the connection.
+    version : 5, or 3 for 3.1.1.
     callbacks : what to call, such as `on_message`.
     """
     import paho.mqtt.client as paho
     from paho.mqtt.enums import CallbackAPIVersion
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
 
     place = urlsplit(host if "://" in host else f"mqtt://{host}")
     try:
         port = place.port
     except ValueError:
         port = -1
-    if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1:
+    if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1 or any(map(str.isspace, host)):
         raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
     secure = place.scheme == "mqtts"
-    made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=clean, manual_ack=True)
+    if version == 5:
+        made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv5, manual_ack=True)
+    else:
+        made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=not name, manual_ack=True)
     if os.environ.get("ICVI_MQTT_USERNAME"):
         made.username_pw_set(os.environ["ICVI_MQTT_USERNAME"], os.environ.get("ICVI_MQTT_PASSWORD"))
     if secure:
@@ -118,72 +107,185 @@ def client(host: str, name: str = "", clean: bool = True, **callbacks: object) -
     for event, callback in callbacks.items():
         setattr(made, event, callback)
     port = port or (8883 if secure else 1883)
-    made.connect_async(place.hostname, port, keepalive=30)
+    if version == 5:
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.ReceiveMaximum = RECEIVE
+        properties.SessionExpiryInterval = FOREVER if name else 0
+        made.connect_async(place.hostname, port, keepalive=30, clean_start=not name, properties=properties)
+    else:
+        made.connect_async(place.hostname, port, keepalive=30)
     return made, f"{place.hostname}:{port}"
 
 
 class Subscription:
-    """Messages of a topic, in order of arrival.
-
-    With a `folder` the broker keeps messages while the watch is not connected (a persistent session, quality of service
-    1), and a message is acknowledged only when it is in the journal. Messages that were not acknowledged come again,
-    marked as such, after a break of the connection or a restart: see `news`.
+    """Messages of a topic, in order of arrival: a `Source`.
 
     Parameters
     ----------
     host : as for `client`.
     topic : may have wildcards.
     folder : the checkpoint's, or None.
+
+    Attributes
+    ----------
+    dropped : messages to all clients that the broker says it has thrown away, while this watch knew of it.
     """
 
     def __init__(self, host: str, topic: str, folder: Path | None):
-        self.messages: queue.Queue[Message] = queue.Queue(maxsize=100_000)
-        self.topic = topic
-        name = "icvi-" + hashlib.sha256(f"{folder.resolve()} {topic}".encode()).hexdigest()[:16] if folder else ""
-        self.client, self.shown = client(
-            host,
+        self.host, self.topic, self.folder, self.name = host, topic, folder, host
+        self.arrived: queue.Queue[tuple[Arrival, bool]] = queue.Queue(maxsize=100_000)
+        self.dropped = 0
+        self._store = Store()
+        self._version, self._older = 5, False
+        self._closing = False
+        self._replays = True  # the broker may send what was retained long ago
+        self._heard: set[str] = set()
+        self._told_of_drops = False
+        self._connected_at = float("inf")
+
+    def open(self, watch: Watch) -> None:
+        """Continue from the folder, and connect."""
+        self._store = watch.open_journal(self.folder).store
+        self.connect()
+
+    def connect(self) -> None:
+        """Connect to the broker as soon as it is there."""
+        folder = self.folder.resolve() if self.folder else None
+        name = "icvi-" + hashlib.sha256(f"{folder} {self.topic}".encode()).hexdigest()[:16] if folder else ""
+        self.client, self.name = client(
+            self.host,
             name,
-            not folder,
+            self._version,
             on_connect=self._connected,
-            on_disconnect=lambda *_: self._say("lost the connection, trying again"),
+            on_subscribe=lambda *_: self._store.remember("subscribed", "yes"),
+            on_disconnect=self._disconnected,
             on_connect_fail=lambda *_: self._say("no broker there yet, trying again"),
-            on_message=lambda _client, _data, message: self.messages.put(message),
+            on_message=self._receive,
         )
         self.client.loop_start()
 
     def _say(self, text: str) -> None:
-        say(f"{self.shown}: {text}")
+        say(f"{self.name}: {text}")
+
+    def _disconnected(self, *_: object) -> None:
+        if not self._closing:
+            self._say("lost the connection, trying again")
 
     def _connected(
-        self, client: PahoClient, _data: object, _flags: object, reason: ReasonCode, _properties: object
+        self, client: PahoClient, _data: object, flags: ConnectFlags, reason: ReasonCode, _properties: object
     ) -> None:
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
         if reason.is_failure:
-            self._say(f"the broker refuses the connection ({reason})")
+            self._older = self._version == 5 and "protocol version" in str(reason)
+            if not self._older:
+                self._say(f"the broker refuses the connection ({reason})")
             return
-        client.subscribe(self.topic, qos=1)
+        self._replays = not (flags.session_present and self._store.recall("subscribed"))
+        if self._replays:
+            self._store.remember("subscribed", "")
+        self._heard.clear()
+        if self._version == 5:
+            asked = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=1)  # retained: to new ones only
+            client.subscribe(self.topic, options=asked)
+            client.subscribe(DROPPED, options=SubscribeOptions(qos=0))
+        else:
+            client.subscribe(self.topic, qos=1)
+            client.subscribe(DROPPED, qos=0)
+        self._connected_at = time.monotonic()
         self._say(f"listening to {self.topic}")
 
-    def bundles(self) -> Iterator[list[Message]]:
+    def _receive(self, _client: PahoClient, _data: object, message: Arrival) -> None:
+        """In the thread of the network: only put it into the queue."""
+        if message.topic == DROPPED:
+            self._note_dropped(message.payload)
+            return
+        # In MQTT 3.1.1 the mark is only on repeats; in MQTT 5 it is on every message that is retained, so only the
+        # first one of a topic after a new subscription can be a repeat, or one that was on its way at a break.
+        replayed = message.retain and (
+            self._version == 3 or message.dup or (self._replays and message.topic not in self._heard)
+        )
+        if message.retain and self._replays:
+            self._heard.add(message.topic)
+        self.arrived.put((message, replayed))
+
+    def _note_dropped(self, payload: bytes) -> None:
+        """Compare the counter of the broker with the last one, also over a restart."""
+        try:
+            count = int(payload)
+        except ValueError:
+            return
+        known = self._store.recall("dropped")
+        before = int(known) if known else count
+        lost = count - before if count >= before else count  # the broker was started again
+        if lost:
+            self.dropped += lost
+            self._say(
+                f"{lost:,} messages dropped by the broker, of all its clients: its queue was full (Mosquitto: raise "
+                "max_queued_messages); samples among them are lost"
+            )
+        elif not self._told_of_drops:
+            self._say(f"the broker drops messages when its queue is full; so far {count:,}, and news of it is said")
+        self._told_of_drops = True
+        if str(count) != known:
+            self._store.remember("dropped", str(count))
+
+    def batches(self) -> Iterator[Batch]:
         """Yield all messages that have come, waiting for the first; never ends by itself."""
         while True:
+            self._look_around()
             try:
-                found = [self.messages.get(timeout=WAIT)]
+                found = [self.arrived.get(timeout=WAIT)]
             except queue.Empty:
-                yield []
+                yield {}
                 continue
-            while len(found) < 4096:
+            while len(found) < RECEIVE:
                 try:
-                    found.append(self.messages.get_nowait())
+                    found.append(self.arrived.get_nowait())
                 except queue.Empty:
                     break
-            yield found
+            yield {ONLY: [message_of(arrival, replayed) for arrival, replayed in found]}
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def _look_around(self) -> None:
+        """Do what a callback cannot do: change to the older protocol; say once what the broker does not tell."""
+        if self._older:
+            self._older, self._version = False, 3
+            self._say("the broker has no MQTT 5: using 3.1.1, which holds bursts less well")
+            self.client.loop_stop()
+            self.connect()
+        if not self._told_of_drops and time.monotonic() - self._connected_at > 30:
+            self._told_of_drops = True
+            self._say("the broker does not tell how many messages it drops when its queue is full")
+
+    def acknowledge(self, batch: Batch) -> None:
         """Acknowledge these messages to the broker."""
-        for message in messages:
-            self.client.ack(message.mid, message.qos)
+        for messages in batch.values():
+            for message in messages:
+                if message.handle is not None:
+                    self.client.ack(*message.handle)
+
+    def saved(self, parts: Sequence[Part]) -> None:
+        """The broker need not know."""
 
     def close(self) -> None:
-        """Leave the broker."""
-        self.client.loop_stop()
+        """Leave the broker, which keeps what comes from now on."""
+        self._closing = True
+        if self.dropped:
+            self._say(f"{counted(self.dropped, 'message')} dropped by the broker during this watch, of all its clients")
         self.client.disconnect()
+        self.client.loop_stop()
+
+
+def message_of(arrival: Arrival, replayed: bool = False) -> Message:
+    """What the loop needs to know of a message; the topic names the node of a line without one."""
+    digest = hashlib.blake2b(arrival.payload, digest_size=8).hexdigest()
+    return Message(
+        arrival.payload.split(b"\n"),
+        arrival.topic,
+        ticket=f"{arrival.mid}:{digest}:{arrival.topic}" if arrival.qos else "",
+        again=arrival.dup,
+        topic=arrival.topic if arrival.retain else "",
+        digest=digest,
+        replayed=replayed,
+        handle=(arrival.mid, arrival.qos),
+    )

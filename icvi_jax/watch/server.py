@@ -8,7 +8,6 @@ is disconnected.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import secrets
@@ -25,15 +24,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from icvi_jax.text import say
 from icvi_jax.watch.auth import Guard
-from icvi_jax.watch.metrics import Fleet, exposition
+from icvi_jax.watch.metrics import Fleet, exposition, is_loopback
 from icvi_jax.watch.ring_buffers import EVENTS, Board
 from icvi_jax.watch.sse import Hub
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY, VIEWS = 0.5, 10_000, 32
+HEADER_SECONDS, CONNECTIONS = 10.0, 400
+"""How long a request may take to come in, and how many connections there may be: fewer than files may be open."""
 STUCK = 120.0
 """A watch that spends more seconds on one batch is not healthy: perhaps nobody reads its output."""
 FILES = {
@@ -43,6 +45,43 @@ FILES = {
     "/draw.js": ("icvi_jax.report", "draw.js", "text/javascript"),
     "/page.css": ("icvi_jax.report", "page.css", "text/css"),
 }
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if it asks for nothing, so that idle ones cannot use up all there are.
+
+    One that has not sent a whole request for 10 to 20 seconds is closed. When there are too many, the one that has been
+    idle for longest is closed at once: a new one, such as that of a health check, is never refused.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start to look whether it is idle."""
+        super().connection_made(transport)
+        self._idle_since: float | None = time.monotonic()
+        self._look_later()
+        idle = [one for one in self.connections if isinstance(one, Connection) and one is not self and one.is_idle]
+        if len(self.connections) > CONNECTIONS and idle:
+            min(idle, key=lambda one: one._idle_since or 0.0).transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, or for the rest of one."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _look_later(self) -> None:
+        self._look_at = self.loop.call_later(HEADER_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self.is_idle and self._idle_since is not None and time.monotonic() - self._idle_since >= HEADER_SECONDS:
+            self.transport.close()
+            return
+        self._idle_since = (self._idle_since or time.monotonic()) if self.is_idle else None
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to look."""
+        self._look_at.cancel()
+        super().connection_lost(exc)
 
 
 class Site:
@@ -81,7 +120,7 @@ class Site:
 
     async def _fleet(self, request: Request) -> Response:
         query = request.query_params
-        page = int(query["page"]) if query.get("page", "").isdigit() else 0
+        page = _whole(query.get("page", "")) or 0
         view = page, query.get("search", "")[:200], query.get("index", "")[:50]
         now, known = time.monotonic(), self._views.get(view)
         if known is None or now - known[0] > BEAT / 2:  # one answer for many browsers
@@ -100,10 +139,14 @@ class Site:
 
     async def _mute(self, request: Request) -> Response:
         body = b""
-        async for piece in request.stream():
-            body += piece
-            if len(body) > LONGEST_BODY:
-                return PlainTextResponse("too long", 413)
+        try:
+            async with asyncio.timeout(HEADER_SECONDS):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > LONGEST_BODY:
+                        return PlainTextResponse("too long", 413)
+        except TimeoutError:
+            return PlainTextResponse("too slow", 408)
         try:
             given = json.loads(body)
             name, muted = str(given["name"]), bool(given["muted"])
@@ -124,7 +167,7 @@ class Site:
 
     async def _events(self, request: Request) -> Response:
         last = request.headers.get("last-event-id", "")
-        client = self.hub.join(int(last) if last.isdigit() else None)
+        client = self.hub.join(_whole(last))
         return StreamingResponse(self.hub.stream(client), media_type="text/event-stream")
 
     @asynccontextmanager
@@ -144,17 +187,14 @@ def address_of(text: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT` or `:PORT`."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
-    if not port.isdigit() or int(port) > 65535:
+    if _whole(port) is None or int(port) > 65535:
         raise ValueError(f"--serve {text}: expected HOST:PORT, such as 127.0.0.1:8050")
     return host, int(port)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _whole(text: str) -> int | None:
+    """The number in a text of a few digits; None for anything else, such as ² or a thousand digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 @contextmanager
@@ -182,7 +222,7 @@ def page_served(
         site.app,
         log_config=None,
         access_log=False,
-        limit_concurrency=200,
+        http=Connection,
         timeout_graceful_shutdown=1,
         lifespan="on",
         server_header=False,

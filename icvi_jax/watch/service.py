@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
-from icvi_jax.watch.decode import Complaints
-from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.journal import PRINT, Store
-from icvi_jax.watch.lines import Reader, lines_of
-from icvi_jax.watch.metrics import Fleet, serving
-from icvi_jax.watch.notify import Receiver, Sender, receivers
-from icvi_jax.watch.partition import Partition
+from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.metrics import serving
 from icvi_jax.watch.ring_buffers import Board
-from icvi_jax.watch.signals import Interrupts
 from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.sinks import Sender, Sink, open_sinks
+from icvi_jax.watch.source import Source, Stdin
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,116 +58,105 @@ class Service:
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> None:
     """Continue from the last checkpoint, then process the input."""
-    to = receivers(service.webhooks, service.alarms_mqtt, service.alarms_kafka)
+    to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka)
     board = None
     if service.page:
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
         board = Board(indices, service.history, service.silent_after, mutes=Mutes(service.folder))
-    run = _kafka if service.kafka else _one_process
-    run(pipe, make_reader, service, to, board)
-
-
-def _one_process(
-    pipe: Pipeline, make_reader: Callable[[], Reader], service: Service, to: list[Receiver], board: Board | None
-) -> None:
-    """Standard input or MQTT: one shard, with its own journal."""
-    sinks = [receiver.name for receiver in to]
-    watch = Watch(
-        pipe,
-        make_reader(),
-        service.folder,
-        keep_old=service.keep_old,
-        late=service.late,
-        sinks=sinks,
-        board=board,
-        silent_after=service.silent_after,
-    )
+    every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
+    rules = Rules(keep_old=service.keep_old, late=service.late, silent_after=service.silent_after, every=every)
+    watch = Watch(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
+    source = open_source(service)
     try:
-        again = watch.restore()
-        if watch.samples:
-            known = f"{counted(watch.samples, 'sample')} of {counted(watch.nodes, 'node')}"
-            say(f"continuing after {known} ({again:,} since the last checkpoint)")
-        with _around(watch, lambda: [watch.store], service, to, board) as interrupts:
+        watch.begin(source)
+        with _around(watch, service, to) as interrupts:
             with suppress(KeyboardInterrupt):
-                if service.mqtt:
-                    _from_broker(watch, interrupts, service.mqtt)
-                elif sys.stdin is None:
-                    raise ValueError("standard input is closed: nothing to watch")
-                else:
-                    for lines in interrupts.between(lines_of(sys.stdin.fileno())):
-                        if lines:
-                            watch.take([(line, "") for line in lines])
-                        watch.idle()
+                for batch in interrupts.between(source.batches()):
+                    watch.turn(batch)
             watch.end()  # while alarms are still sent; not after an error: a restart continues from the folder
+        nodes = watch.nodes
+        source.close()
     except BrokenPipeError:
-        say(f"standard output was closed{'; a restart prints the alarms again' if watch.folder else ''}")
+        say(f"standard output was closed{'; a restart prints the alarms again' if service.folder else ''}")
         raise
     finally:
         watch.close()
-    _tell(watch, f"{counted(watch.samples, 'sample')} of {counted(watch.nodes, 'node')}")
+    raised, bad, old = counted(watch.alarms, "alarm"), counted(watch.bad, "bad line"), counted(watch.old, "old sample")
+    say(f"{counted(watch.samples, 'sample')} of {counted(nodes, 'node')}, {raised}, {bad}, {old} skipped")
 
 
-def _from_broker(watch: Watch, interrupts: Interrupts, mqtt: tuple[str, str]) -> None:
-    """Process the messages of the broker."""
-    from icvi_jax.watch.mqtt import Subscription, lines_in, news
+def open_source(service: Service) -> Source:
+    """The source that the options name; one line here for a new one."""
+    if service.kafka:
+        from icvi_jax.watch.kafka import Place, Worker
 
-    subscription = Subscription(*mqtt, watch.folder)
-    try:
-        for messages in interrupts.between(subscription.bundles()):
-            new = news(messages, watch.store)
-            watch.take(lines_in(new.messages), new.tickets, new.topics)
-            subscription.acknowledge(messages)
-            watch.idle()
-    finally:
-        subscription.close()
+        if service.folder is None:
+            raise ValueError("--kafka: needs --checkpoint, a folder that all workers see")
+        return Worker(Place(*service.kafka), service.folder)
+    if service.mqtt:
+        from icvi_jax.watch.mqtt import Subscription
 
-
-def _kafka(
-    pipe: Pipeline, make_reader: Callable[[], Reader], service: Service, to: list[Receiver], board: Board | None
-) -> None:
-    """Kafka: a shard for each partition that this worker has."""
-    from icvi_jax.watch.kafka import Place, Worker
-
-    if service.folder is None or service.kafka is None:
-        raise ValueError("--kafka: needs --checkpoint, a folder that all workers see")
-    sinks = [PRINT, *(receiver.name for receiver in to)]
-
-    def make(folder: Path, id: str, complaints: Complaints) -> Partition:
-        return Partition(pipe, make_reader(), folder, id, sinks, service.keep_old, service.late, complaints, board)
-
-    place = Place(*service.kafka)
-    worker = Worker(place, service.folder, make, sys.stdout, board, service.silent_after)
-    say(f"{place.servers}: reading {place.topic} as one of the group {place.group}")
-    with _around(worker, lambda: worker.stores, service, to, board) as interrupts:
-        for messages in interrupts.between(worker.batches()):
-            worker.take(messages)
-    nodes = sum(len(shard.rows) for shard in worker.shards)
-    worker.close()
-    _tell(worker, f"{worker.samples:,} samples, {nodes:,} nodes here at the end")
+        return Subscription(*service.mqtt, service.folder)
+    return Stdin(service.folder)
 
 
 @contextmanager
-def _around(
-    fleet: Fleet, stores: Callable[[], list[Store]], service: Service, to: list[Receiver], board: Board | None
-) -> Iterator[Interrupts]:
+def _around(watch: Watch, service: Service, to: list[Sink]) -> Iterator[Interrupts]:
     """Signals, metrics, the page and the senders of alarms, during the `with`; Ctrl-C is its usual end."""
     with ExitStack() as stack:
+        board = watch.board
         interrupts, mutes = Interrupts(), board.mutes if board else Mutes(service.folder)
         stack.callback(interrupts.close)
-        stack.enter_context(serving(fleet, service.prometheus, service.address, service.worst))
+        stack.enter_context(serving(watch, service.prometheus, service.address, service.worst, service.token))
         if board is not None:
             from icvi_jax.watch.server import page_served
 
-            stack.enter_context(page_served(fleet, board, service.page, service.token, service.worst, interrupts.busy))
+            stack.enter_context(page_served(watch, board, service.page, service.token, service.worst, interrupts.busy))
         for receiver in to:
-            sender = Sender(receiver, stores, mutes)
-            stack.callback(sender.close)
-        try:
+            stack.callback(Sender(receiver, lambda: watch.stores, mutes).start().close)
+        with suppress(KeyboardInterrupt):
             yield interrupts
-        except KeyboardInterrupt:
-            pass
 
 
-def _tell(fleet: Fleet, heard: str) -> None:
-    raised, bad, old = counted(fleet.alarms, "alarm"), counted(fleet.bad, "bad line"), counted(fleet.old, "old sample")
-    say(f"{heard}, {raised}, {bad}, {old} skipped")
+class Interrupts:
+    """Ctrl-C and SIGTERM act between batches only: otherwise a sample could be lost, or counted twice after a restart.
+
+    Both signals are handled until `close`; a second signal ends the process at once, like a kill.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self.waiting = False
+        self._since = time.monotonic()
+        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        if self.asked and not self.waiting:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.asked = True
+        if self.waiting:
+            raise KeyboardInterrupt
+
+    def between(self, batches: Iterable[Item]) -> Iterator[Item]:
+        """Yield the batches; KeyboardInterrupt is raised only while waiting for the next one."""
+        batches = iter(batches)
+        while True:
+            self.waiting = True
+            try:
+                if self.asked:
+                    raise KeyboardInterrupt
+                batch = next(batches)
+            except StopIteration:
+                return
+            finally:
+                self._since, self.waiting = time.monotonic(), False
+            yield batch
+
+    def busy(self) -> float:
+        """How many seconds the present batch has taken so far; 0 while waiting for the next one."""
+        return 0.0 if self.waiting else time.monotonic() - self._since
+
+    def close(self) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self.before.items():
+            signal.signal(number, handler)

@@ -7,10 +7,11 @@ them: a node muted on the page of one worker is muted for all.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Set
 from pathlib import Path
+
+from icvi_jax.checkpoint import container
 
 FILE = "muted.json"
 LOOK_SECONDS = 1.0
@@ -44,10 +45,8 @@ class Mutes:
         names = self.names | {node} if muted else self.names - {node}
         self._names = frozenset(names)
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            new = self._path.with_name(f"{FILE}.{os.getpid()}")
-            new.write_text(json.dumps(sorted(names)))
-            new.replace(self._path)
+            container.make_folder(self._path.parent)
+            container.write(self._path, json.dumps(sorted(names)).encode())
 
     def _read(self, path: Path) -> None:
         """Read the names from the file, if it has changed; a file that cannot be read changes nothing."""

@@ -71,6 +71,7 @@ class Faults:
             mock.patch.object(container, "open", lambda path, mode: Torn(path, mode), create=True),
             mock.patch.object(os, "fsync", wrapped("fsync", os.fsync)),
             mock.patch.object(os, "replace", wrapped("rename", os.replace)),
+            mock.patch.object(os, "link", wrapped("link", os.link)),
             mock.patch.object(Path, "unlink", wrapped("unlink", Path.unlink)),
             mock.patch.object(builtins, "print", wrapped("print", print)),
         ):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import string
 
 import numpy as np
 import pytest
-from watching import PIPE, alarms, begun, samples, taken
+from watching import PIPE, alarms, begun, messages, samples, taken
 
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
@@ -57,15 +55,11 @@ ODD = [  # no mistakes: a reading that is missing, names and times of all kinds
 ]
 
 
-def lines(found):
-    return [(line, "") for line in found]
-
-
 def test_bad_lines_between_good_ones_change_nothing(expected, capsys):
     rng = random.Random(0)
     good, mixed = taken(samples()), []
     for number, line in enumerate(good):
-        mixed += [line, *lines(rng.sample(BAD[:-2] if number % 100 else BAD, number % 3))]
+        mixed += [line, *messages(rng.sample(BAD[:-2] if number % 100 else BAD, number % 3))]
     watch = begun()
     for start in range(0, len(mixed), 50):
         watch.take(mixed[start : start + 50])
@@ -77,8 +71,8 @@ def test_bad_lines_between_good_ones_change_nothing(expected, capsys):
 
 def test_odd_names_and_times_are_samples_and_all_that_leaves_is_json():
     board = Board(["xb"])
-    watch = Watch(PIPE, Reader(), None, io.StringIO(), board=board, silent_after=1e-9)
-    watch.take(lines([b'{"node": "a", "time": 1, "v": 1}', *ODD]))
+    watch = begun(None, board=board, silent_after=1e-9)
+    watch.take(messages([b'{"node": "a", "time": 1, "v": 1}', *ODD]))
     watch.idle()  # a silent node is an alarm, with its name
     assert watch.bad == 0 and watch.samples == 1 + len(ODD) - watch.old
     assert {"../../etc/passwd", "a\x00\n\r\t\x1b[31m\u202e", "17"} < set(watch.shard.rows)
@@ -101,7 +95,7 @@ def test_a_time_that_is_none_is_not_passed_on(time):
 
 def test_noise_never_stops_a_watch():
     rng = random.Random(1)
-    seed = [*BAD[:-3], *ODD, *(line for line, _ in taken(samples(20)))]
+    seed = [*BAD[:-3], *ODD, *(message.lines[0] for message in taken(samples(20)))]
     watch = begun()
     for _ in range(60):
         batch = []
@@ -110,9 +104,9 @@ def test_noise_never_stops_a_watch():
             for _ in range(rng.randrange(4)):
                 piece[rng.randrange(len(piece))] = rng.choice(string.printable.encode() + bytes(range(256)))
             batch.append(bytes(piece))
-        watch.take(lines(batch))
+        watch.take(messages(batch))
     before = watch.samples
-    watch.take(lines([b'{"node": "new", "time": 1, ' + b'"v": 1, "x": 1, "y": 2}']))
+    watch.take(messages([b'{"node": "new", "time": 1, ' + b'"v": 1, "x": 1, "y": 2}']))
     assert watch.samples + watch.bad > before
     for leaf in (watch.shard.score, watch.shard._origin):
         assert np.isfinite(leaf).all()

@@ -13,11 +13,9 @@ import jax
 import numpy as np
 import pytest
 from faults import Broker, Faults
-from watching import COMMAND, PATIENCE, PIPE, alarms, lines, samples, taken, watched
+from watching import COMMAND, PATIENCE, alarms, begun, lines, samples, taken, watched
 
-from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.mqtt import lines_in, news
+from icvi_jax.watch.mqtt import message_of
 
 PREFIX, END, BATCH = 292, 322, 6  # the change of node a, and its alarms, lie between
 
@@ -26,8 +24,7 @@ def life(folder, feed, out):
     """One run of a watch: two batches, a checkpoint, and so on; after an error nothing is cleaned up."""
     watch = None
     try:
-        watch = Watch(PIPE, Reader(), folder, out)
-        watch.restore()
+        watch = begun(folder, out)
         feed(watch)
         watch.save()
     finally:
@@ -57,8 +54,7 @@ def from_broker(broker, faults):
             messages = broker.send(BATCH)
             if not messages:
                 return
-            new = news(messages, watch.store)
-            watch.take(lines_in(new.messages), new.tickets, new.topics)
+            watch.take([message_of(message) for message in messages])
             for half in (messages[::2], messages[1::2]):
                 faults.call("acknowledge", broker.acknowledge, half)
             if number % 2 == 0:
@@ -109,7 +105,7 @@ def test_every_write_fails_in_turn(tmp_path, start, source, done):
         shutil.rmtree(here)
         if not faults.failed:
             break
-    assert {"INSERT", "COMMIT", "DELETE", "first", "second", "fsync", "rename", "unlink", "print"} <= seen
+    assert {"INSERT", "COMMIT", "DELETE", "first", "second", "fsync", "link", "unlink", "print"} <= seen
     assert which > 50
 
 

@@ -14,7 +14,7 @@ from watching import PATIENCE
 import icvi_jax as icvi
 from icvi_jax.watch.fencing import Claim, Fenced
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.partition import Partition
+from icvi_jax.watch.loop import Rules, Watch
 from icvi_jax.watch.shard import Shard
 
 PARTITIONS, NODES, TICKS = 4, 8, 120
@@ -48,19 +48,28 @@ def send(producer, items):
     producer.flush()
 
 
-def worker(servers, folder, out=None, **options):
-    from icvi_jax.watch.kafka import Place, Worker
+class Working(Watch):
+    """A worker and its watch, turned by the test."""
 
-    def make(place, id, complaints):
-        return Partition(PIPE, Reader(), place, id, ("print",), complaints=complaints)
+    def __init__(self, servers, folder, out=None, every=10.0):
+        super().__init__(PIPE, Reader, Rules(every=every), out or io.StringIO())
+        from icvi_jax.watch.kafka import Place, Worker
 
-    return Worker(Place(servers, "readings", "site"), folder, make, out or io.StringIO(), **options)
+        self.begin(Worker(Place(servers, "readings", "site"), folder))
+        self.waiting = self.source.batches()
+
+    def leave(self):
+        self.source.close()
+
+
+def worker(*args, **options):
+    return Working(*args, **options)
 
 
 def turn(*workers):
     """Let each of them take in what is there."""
     for one in workers:
-        one.take(next(one.batches()))
+        one.turn(next(one.waiting))
 
 
 def until_all(workers, condition):
@@ -88,13 +97,13 @@ def test_workers_come_and_go_and_every_sample_counts_once(cluster, tmp_path):
     send(producer, items[:400])
     until_all([first], lambda: first.samples == 400)
     second = worker(servers, tmp_path, out, every=0.3)
-    until_all([first, second], lambda: len(first.partitions) == len(second.partitions) == 2)
+    until_all([first, second], lambda: len(first.parts) == len(second.parts) == 2)
     send(producer, items[400:700])
     until_all([first, second], lambda: first.samples + second.samples == 700)
-    first.close()  # leaves the group: its partitions are saved and go to the other
+    first.leave()  # leaves the group: its partitions are saved and go to the other
     send(producer, items[700:])
-    until_all([second], lambda: len(second.partitions) == 4 and second.samples + first.samples == len(items))
-    second.close()
+    until_all([second], lambda: len(second.parts) == 4 and second.samples + first.samples == len(items))
+    second.leave()
     assert_all_counted_once(tmp_path, items)
     found = [json.loads(line) for line in out.getvalue().splitlines()]
     assert {alarm["node"] for alarm in found} == {"n0"} and len({alarm["id"] for alarm in found}) == len(found)
@@ -108,19 +117,19 @@ def test_a_worker_that_dies_without_a_word_costs_nothing(cluster, tmp_path, monk
     first = worker(servers, tmp_path, every=0.2)
     send(producer, items[:500])
     until_all([first], lambda: first.samples == 500)
-    dead = first.partitions  # not saved, and it never leaves the group: it is not called again
+    dead = dict(first.parts)  # not saved, and it never leaves the group: it is not called again
     send(producer, items[500:])
     second = worker(servers, tmp_path)
-    read = lambda: [part.offset or 0 for part in second.partitions.values()]  # noqa: E731
+    read = lambda: [part.keeper.offset or 0 for part in second.parts.values()]  # noqa: E731
     until_all([second], lambda: len(read()) == 4 and sum(read()) == len(items))
     for part in dead.values():  # it continues, with its own state
-        part.offset = 10_000
+        part.keeper.offset = 10_000
         with pytest.raises(Fenced, match="another worker"):
             part.save()
-    second.close()
+    second.leave()
     assert_all_counted_once(tmp_path, items)
-    first.partitions.clear()
-    first.close()
+    first.parts.clear()
+    first.leave()
 
 
 def test_the_broker_is_told_again_until_it_has_heard_how_far_the_group_is(cluster, tmp_path, monkeypatch):
@@ -138,22 +147,22 @@ def test_the_broker_is_told_again_until_it_has_heard_how_far_the_group_is(cluste
             if len(told) == 1:
                 raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
 
-    real, one.consumer = one.consumer, Deaf()
+    real, one.source.consumer = one.source.consumer, Deaf()
     for _ in range(3):
-        one.save(list(one.partitions))
-    one.consumer = real
+        one.save()
+    one.source.consumer = real
     assert told == [[(0, 240)]] * 2
-    one.close()
+    one.leave()
     again = worker(
         servers, tmp_path, every=1000
     )  # another worker also commits: the one that saved may have died before
-    until_all([again], lambda: len(again.partitions) == PARTITIONS)
-    again.consumer, real = Deaf(), again.consumer
+    until_all([again], lambda: len(again.parts) == PARTITIONS)
+    again.source.consumer, real = Deaf(), again.source.consumer
     told.append(None)
-    again.save(list(again.partitions))
-    again.consumer = real
+    again.save()
+    again.source.consumer = real
     assert told[-1] == [(0, 240)]
-    again.close()
+    again.leave()
 
 
 def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
@@ -175,7 +184,7 @@ def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
     one = worker(servers, tmp_path)
     until_all([one], lambda: one.samples == 3)
     assert one.bad == len(bad) and set(one.shards[0].rows) == {"a/b/../\x00\n", "a", "key"}
-    one.close()
+    one.leave()
     assert capsys.readouterr().err.count("skipped") == 1
 
 

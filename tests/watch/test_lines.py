@@ -8,8 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from icvi_jax.watch.lines import LONGEST_LINE, Reader, lines_of
+from icvi_jax.watch.lines import LONGEST_LINE, Reader
 from icvi_jax.watch.sample import Sample, known_as
+from icvi_jax.watch.source import lines_of
 
 
 def test_lines_good_and_bad():

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from watching import alarms, begun, samples, taken, until
 
-from icvi_jax.watch import notify
+from icvi_jax.watch import sinks
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.notify import Sender, Webhook, receivers
 from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.sinks import Sender, Webhook, open_sinks
 
 
 @pytest.fixture
@@ -49,18 +49,18 @@ def jumping(count=40):
 
 def test_a_webhook_that_fails_half_the_time_gets_every_alarm(receiver, monkeypatch, tmp_path):
     server, url = receiver
-    monkeypatch.setattr(notify, "FIRST", 0.01)
+    monkeypatch.setattr(sinks, "FIRST", 0.01)
     hook = Webhook(url)
     watch = begun(tmp_path, sinks=[hook.name])
     watch.take(taken(jumping()))
     expected = [alarm["id"] for alarm in map(json.loads, watch.out.getvalue().splitlines())]
     assert len(expected) >= 40
-    sender = Sender(hook, lambda: [watch.store])
+    sender = Sender(hook, lambda: [watch.store]).start()
     until(lambda: sender.sent >= 5, "the first alarms")
     sender.close()
     watch.close()
     watch = begun(tmp_path, sinks=[hook.name])  # the others wait over a restart
-    sender = Sender(hook, lambda: [watch.store])
+    sender = Sender(hook, lambda: [watch.store]).start()
     until(lambda: not watch.store.waiting(hook.name), "the others")
     sender.close()
     watch.close()
@@ -69,10 +69,10 @@ def test_a_webhook_that_fails_half_the_time_gets_every_alarm(receiver, monkeypat
 
 
 def test_a_receiver_that_is_away_does_not_hold_up_the_watch(monkeypatch):
-    monkeypatch.setattr(notify, "FIRST", 0.01)
+    monkeypatch.setattr(sinks, "FIRST", 0.01)
     hook = Webhook("http://127.0.0.1:9/")
     watch = begun(sinks=[hook.name])
-    sender = Sender(hook, lambda: [watch.store])
+    sender = Sender(hook, lambda: [watch.store]).start()
     watch.take(taken(samples()))
     until(lambda: sender.failed >= 3, "attempts")
     assert len(alarms(watch.out.getvalue())) == len(watch.store.waiting(hook.name)) == 2
@@ -87,7 +87,7 @@ def test_a_muted_node_is_not_passed_on(receiver):
     store = Store(None, [hook.name])
     mutes.set("a", True)
     store.add(1, [(name, json.dumps({"id": name, "node": name})) for name in ("a", "b")])
-    sender = Sender(hook, lambda: [store], mutes)
+    sender = Sender(hook, lambda: [store], mutes).start()
     until(lambda: not store.waiting(hook.name), "the alarms")
     sender.close()
     assert [key for key, _ in server.got] == ["b"]
@@ -100,10 +100,10 @@ def test_alarms_to_a_kafka_topic(require):
     cluster = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1})
     broker = next(iter(cluster.list_topics("alarms", timeout=60).brokers.values()))
     servers = f"{broker.host}:{broker.port}"
-    (topic,) = receivers((), None, (servers, "alarms"))
+    (topic,) = open_sinks((), None, (servers, "alarms"))
     watch = begun(sinks=[topic.name])
     watch.take(taken(samples()))
-    sender = Sender(topic, lambda: [watch.store])
+    sender = Sender(topic, lambda: [watch.store]).start()
     until(lambda: not watch.store.waiting(topic.name), "the alarms")
     sender.close()
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"})
@@ -120,24 +120,26 @@ def test_alarms_to_an_mqtt_topic(require, tmp_path, capsys):
     from test_broker import Broker
 
     from icvi_jax.watch.mqtt import Subscription
+    from icvi_jax.watch.source import ONLY
 
     broker = Broker(tmp_path)
     broker.start()
     where = f"127.0.0.1:{broker.port}"
     listener = Subscription(where, "site/alarms", None)
+    listener.connect()
     until(lambda: "listening" in capsys.readouterr().err, "the subscription")
-    (topic,) = receivers((), (where, "site/alarms"), None)
+    (topic,) = open_sinks((), (where, "site/alarms"), None)
     watch = begun(sinks=[topic.name])
     watch.take(taken(samples()))
-    sender = Sender(topic, lambda: [watch.store])
+    sender = Sender(topic, lambda: [watch.store]).start()
     expected = [json.loads(line) for line in watch.out.getvalue().splitlines()]
     found = []
-    until(lambda: found.extend(next(listener.bundles())) or len(found) >= len(expected), "the alarms")
+    until(lambda: found.extend(next(listener.batches()).get(ONLY, ())) or len(found) >= len(expected), "the alarms")
     until(lambda: not watch.store.waiting(topic.name), "the marks")
     sender.close()
     listener.close()
     broker.stop()
-    assert [json.loads(message.payload) for message in found] == expected
+    assert [json.loads(message.lines[0]) for message in found] == expected
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "x", "http://"])

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
+import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from contextlib import suppress
 
 import browser
 import numpy as np
 import pytest
-from watching import PIPE, begun, samples, taken
+from watching import PIPE, begun, samples, taken, until
 
 import icvi_jax as icvi
-from icvi_jax.watch.fleet import Watch
-from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.sse import ROOM, Hub
 
@@ -25,7 +25,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 def shown(items, **options):
     board = Board(["xb"], **options)
-    watch = Watch(PIPE, Reader(), None, io.StringIO(), board=board)
+    watch = begun(None, board=board)
     watch.take(taken(items))
     return watch, board
 
@@ -186,3 +186,71 @@ def test_in_a_browser(served, require):
         driver.find_element("id", "pause").click()
         until(f"icvi.state().node.seen === {before + 5}", "what came while the page paused")
         assert not browser.errors(driver)
+
+
+def test_idle_connections_do_not_keep_others_out(require, monkeypatch):
+    require("starlette", "uvicorn", "prometheus_client")
+    from icvi_jax.watch import server
+
+    monkeypatch.setattr(server, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(server, "CONNECTIONS", 100)
+    with server.page_served(begun(), Board(["xb"]), "127.0.0.1:0") as where:
+        port = int(where.rstrip("/").rpartition(":")[2])
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+        for one in idle[::2]:
+            with suppress(OSError):
+                one.sendall(b"GET / HTTP/1.1\r\nHost: 127.")  # the rest never comes
+        for path in ("health", "metrics", ""):
+            with urllib.request.urlopen(where + path, timeout=30) as answer:
+                assert answer.status == 200, path
+
+        def closed(one):
+            one.settimeout(0.01)
+            try:
+                return not one.recv(100)
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        until(lambda: all(map(closed, idle)), "the end of idle connections")
+        for one in idle:
+            one.close()
+
+
+def test_numbers_that_are_none_are_no_error_of_the_server(require, capsys):
+    require("starlette", "uvicorn", "prometheus_client")
+    from icvi_jax.watch.server import address_of, page_served
+
+    with page_served(begun(), Board(["xb"]), "127.0.0.1:0") as where:
+        for number in ("²", "9" * 5000, "-1", "x"):
+            with urllib.request.urlopen(f"{where}api/fleet?page={urllib.parse.quote(number)}", timeout=30) as answer:
+                assert json.load(answer)["page"] == 0
+            asked = urllib.request.Request(where + "events", headers={"Last-Event-ID": number})
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                assert answer.status == 200
+            with pytest.raises(ValueError, match="expected HOST:PORT"):
+                address_of(f"127.0.0.1:{number}")
+    assert "Error" not in capsys.readouterr().err
+
+
+def test_metrics_for_other_machines_ask_for_a_token(require, capsys):
+    require("prometheus_client")
+    from icvi_jax.watch.metrics import serving
+
+    with serving(begun(), 0, "0.0.0.0", 3, "secret") as port:
+        where = f"http://127.0.0.1:{port}/metrics"
+        for headers, expected in (
+            ({}, 401),
+            ({"Authorization": "Bearer no"}, 401),
+            ({"Authorization": "Bearer secret"}, 200),
+        ):
+            try:
+                with urllib.request.urlopen(urllib.request.Request(where, headers=headers), timeout=30) as answer:
+                    status = answer.status
+            except urllib.error.HTTPError as error:
+                status = error.code
+                error.close()
+            assert status == expected
+    with serving(begun(), 0, "0.0.0.0", 3):
+        assert "asks for the token" in capsys.readouterr().err  # one is made where none is given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import io
 import json
 import threading
 import time
@@ -13,24 +12,23 @@ import urllib.request
 import jax
 import numpy as np
 import pytest
-from watching import PIPE, begun, samples, taken, until
+from watching import PIPE, begun, messages, samples, taken, until
 
-from icvi_jax.watch import notify
-from icvi_jax.watch.fleet import Watch
+from icvi_jax.watch import sinks
 from icvi_jax.watch.lines import Form, Reader
-from icvi_jax.watch.notify import Sender, Webhook
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.sinks import Sender, Webhook
 from icvi_jax.watch.ticks import LONGEST, blocks
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 
 def fed(lines, **options):
     board = Board(["xb"], **options)
-    watch = Watch(PIPE, Reader(), None, io.StringIO(), board=board)
-    watch.take([(json.dumps(line).encode(), "") for line in lines])
+    watch = begun(None, board=board)
+    watch.take(messages(json.dumps(line).encode() for line in lines))
     return watch, board
 
 
@@ -107,7 +105,7 @@ def test_a_watch_that_is_stuck_is_not_healthy(require):
 
 
 def test_a_webhook_that_moves_or_talks_nonsense_has_not_taken_the_alarm(monkeypatch):
-    monkeypatch.setattr(notify, "FIRST", 0.01)
+    monkeypatch.setattr(sinks, "FIRST", 0.01)
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
@@ -132,7 +130,7 @@ def test_a_webhook_that_moves_or_talks_nonsense_has_not_taken_the_alarm(monkeypa
     assert "secret" not in hook.name
     watch = begun(sinks=[hook.name])
     watch.take(taken(samples()))
-    sender = Sender(hook, lambda: [watch.store])
+    sender = Sender(hook, lambda: [watch.store]).start()
     until(lambda: not watch.store.waiting(hook.name), "the alarms")
     sender.close()
     server.shutdown()

@@ -9,7 +9,7 @@ import sys
 import pytest
 from watching import PATIENCE
 
-from icvi_jax.watch.signals import Interrupts
+from icvi_jax.watch.service import Interrupts
 
 
 def taken(batches):
@@ -43,7 +43,7 @@ def test_an_interrupt_ends_the_wait_for_a_batch():
 def test_asked_twice_it_ends_at_once():
     code = """
 import signal
-from icvi_jax.watch.signals import Interrupts
+from icvi_jax.watch.service import Interrupts
 for batch in Interrupts().between([1]):
     signal.raise_signal(signal.SIGINT)
     print("heard", flush=True)

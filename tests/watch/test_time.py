@@ -36,7 +36,7 @@ def test_late_samples_find_their_place(tmp_path, expected):
     again.take(sent)
     assert again.old == 320
     again.shard.flush()
-    again._compute()
+    again.part.compute()
     for a, b in zip(jax.tree.leaves(again.shard.state), jax.tree.leaves(watch.shard.state)):
         np.testing.assert_array_equal(a, b)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -12,13 +11,11 @@ import sys
 import urllib.request
 
 import pytest
-from watching import COMMAND, PATIENCE, alarms, begun, lines, noted, samples, taken, until, watched
+from watching import COMMAND, PATIENCE, alarms, begun, lines, messages, noted, samples, taken, until, watched
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.lines import Reader
 
 
 def test_batches_of_any_size_give_the_same_alarms(expected):
@@ -76,17 +73,17 @@ def test_old_news_is_counted_apart_and_passed_over(tmp_path, expected):
 def test_old_news_by_dates_with_zones():
     watch = begun()
     times = ["2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00Z", "2024-05-01T10:00:00.001"]
-    watch.take([(json.dumps({"t": 1, "time": time}).encode(), "") for time in times])
+    watch.take(messages(json.dumps({"t": 1, "time": time}).encode() for time in times))
     assert (watch.samples, watch.old) == (2, 1)
 
 
 def test_times_without_an_order_count_once_among_others_that_have_one():
-    feed = [(json.dumps({"t": 1, "time": time}).encode(), "") for time in ("1", "nan", "2", "noon", None, "1e400")]
+    feed = messages(json.dumps({"t": 1, "time": time}).encode() for time in ("1", "nan", "2", "noon", None, "1e400"))
     watch = begun()
     watch.take(feed)
     assert (watch.samples, watch.old) == (3, 3)  # without any time: counted, since nothing says that it is old
     watch = begun()
-    watch.take([(json.dumps({"t": 1, "time": time}).encode(), "") for time in ("noon", "night", "noon")])
+    watch.take(messages(json.dumps({"t": 1, "time": time}).encode() for time in ("noon", "night", "noon")))
     assert (watch.samples, watch.old) == (3, 0)  # no time can be read: as if there were none
 
 
@@ -118,7 +115,7 @@ def test_a_folder_that_vanishes_is_noticed_at_the_next_write(tmp_path, again):
 
 def test_bad_lines_are_named_once_a_minute_at_most(capsys):
     watch = begun()
-    watch.take([(b"node,v", ""), *[(b"a,x", "")] * 50, (b"a,1", "")])
+    watch.take(messages([b"node,v", *[b"a,x"] * 50, b"a,1"]))
     assert (watch.bad, watch.samples) == (50, 1)
     assert capsys.readouterr().err.count("skipped") == 1
 
@@ -192,5 +189,5 @@ def test_a_folder_of_other_options_is_refused_and_left_as_it_is(tmp_path):
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")}
     other = pipeline_of(Model(clusterer="oec", index=("xb",), standardize=False))
     with pytest.raises(ValueError, match="clusterer is .*SequentialKMeans.* or a new folder"):
-        Watch(other, Reader(), tmp_path, io.StringIO()).restore()
+        begun(tmp_path, pipe=other)
     assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.icvi")} and before

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from icvi_jax.watch.timeout import within
+from icvi_jax.watch.kafka import within
 
 
 def test_what_returns_is_waited_for_and_its_error_is_raised_here():

@@ -13,8 +13,9 @@ import numpy as np
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.fleet import Watch
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.source import ONLY, Message
 
 COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb", "--no-standardize"]
 PATIENCE = 300  # a machine may be busy
@@ -34,7 +35,11 @@ def lines(items):
 
 def taken(items):
     """Items in the form that a watch takes."""
-    return [(line.encode(), "") for line in lines(items).splitlines()]
+    return messages(line.encode() for line in lines(items).splitlines())
+
+
+def messages(found):
+    return [Message([line]) for line in found]
 
 
 def alarms(text):
@@ -43,9 +48,24 @@ def alarms(text):
     return [alarm | {"id": alarm["id"].partition("-")[2]} for alarm in found]
 
 
-def begun(folder=None, **options):
-    watch = Watch(PIPE, Reader(), folder, io.StringIO(), **options)
-    watch.restore()
+class One(Watch):
+    """A watch of one part, whose batches come from the test."""
+
+    part = property(lambda self: self.parts[ONLY])
+    shard = property(lambda self: self.part.shard)
+    store = property(lambda self: self.part.store)
+    out = property(lambda self: self.printer.out)
+
+    def take(self, messages):
+        self.turn({ONLY: messages})
+
+    def idle(self):
+        self.turn({})
+
+
+def begun(folder=None, out=None, pipe=PIPE, sinks=(), board=None, **rules):
+    watch = One(pipe, Reader, Rules(**rules), out or io.StringIO(), sinks, board)
+    watch.open_journal(folder)
     return watch
 
 

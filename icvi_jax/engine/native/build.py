@@ -74,7 +74,10 @@ class Native:
 
     def address(self, name: str) -> int:
         """Where a function is."""
-        return int(self._engine.get_function_address(name))
+        found = int(self._engine.get_function_address(name))
+        if not found:
+            raise RuntimeError(f"the compiled code has no function {name}: remove the folder of ICVI_CACHE")
+        return found
 
 
 def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:

@@ -1,11 +1,13 @@
-"""Send alarms to a webhook, an MQTT topic or a Kafka topic: each at least once, with an id to recognise repeats.
+"""Where alarms go: one interface for standard output, webhooks, MQTT and Kafka; retries and backoff for all of them.
+
+Each alarm is sent at least once, with an id to recognise repeats.
 
 An alarm waits in the store until its receiver has it, also over a restart. If sending fails, it is tried again after a
 second, then after twice as long each time, up to five minutes; the watch itself never waits for it.
 
 An alarm that failed eight times (about two minutes) may be one that the receiver does not want. So the next ones are
-tried: if one of them is taken, the refused one is written to a file and given up. If none is, the receiver is in
-trouble, and all of them wait until it is well again.
+tried: if one of them is taken, the refused one is written to a file and given up. If none is accepted, the receiver is
+assumed to be down, and all of them are retried.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TextIO
 
+from icvi_jax.checkpoint import container
 from icvi_jax.text import counted, say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.journal import Store, Waiting
@@ -31,7 +34,7 @@ REFUSED = "refused.jsonl"
 """File in the folder of a checkpoint with the alarms that were given up, one JSON object a line."""
 
 
-class Receiver(Protocol):
+class Sink(Protocol):
     """A receiver of alarms.
 
     Attributes
@@ -42,10 +45,53 @@ class Receiver(Protocol):
     name: str
 
     def send(self, line: str) -> None:
-        """Send one alarm; returns when it has arrived, and raises OSError if it has not."""
+        """Send one alarm, a line of JSON; returns when it has arrived.
+
+        Raises `Refusal` if the receiver has answered that it does not want this alarm, OSError if it has not answered.
+        """
 
     def close(self) -> None:
         """Close connections."""
+
+
+class Printer:
+    """Standard output, as a sink: the loop itself prints alarms, before it goes on."""
+
+    name = "print"
+
+    def __init__(self, out: TextIO):
+        self.out = out
+
+    def pass_on(self, store: Store) -> None:
+        """Print the alarms that are not printed yet, and mark them."""
+        while waiting := store.waiting(self.name):
+            for alarm in waiting:
+                self.send(alarm.line)
+            self.out.flush()
+            store.mark(self.name, waiting[-1].number)
+
+    def send(self, line: str) -> None:
+        """Print one alarm."""
+        print(line, file=self.out)
+
+    def close(self) -> None:
+        """It stays open."""
+
+
+class Backoff:
+    """Pauses between attempts: each twice as long as the one before, with jitter, so that many do not come at once."""
+
+    def __init__(self) -> None:
+        self._pause = FIRST
+
+    def reset(self) -> None:
+        """Something arrived: begin again with the shortest pause."""
+        self._pause = FIRST
+
+    def pause(self) -> float:
+        """Seconds until the next attempt."""
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST)
+        return pause * random.uniform(0.5, 1.0)
 
 
 class Sender:
@@ -62,37 +108,45 @@ class Sender:
     sent, failed, refused : alarms that have arrived, attempts that failed, and alarms that were given up.
     """
 
-    def __init__(self, receiver: Receiver, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
+    def __init__(self, receiver: Sink, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
         self.receiver, self._stores, self._mutes = receiver, stores, mutes or Mutes()
         self.sent = self.failed = self.refused = 0
         self._tries: dict[str, int] = {}
         self._early: set[str] = set()  # arrived before an alarm that the receiver refuses
         self._unwanted: set[str] = set()  # refused while others are taken
-        self._complaints = Complaints()
+        self._complaints, self._backoff = Complaints(), Backoff()
         self._ending, self._stop = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name=receiver.name, daemon=True)
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> Sender:
+        """Send in a thread of its own from now on."""
+        self._thread = threading.Thread(target=self._run, name=self.receiver.name, daemon=True)
         self._thread.start()
+        return self
 
     def _run(self) -> None:
-        pause = FIRST
         while not self._stop.is_set():
-            before, ending = self.sent, self._ending.is_set()
-            try:
-                busy = self._pass_on()
-                pause = FIRST
-            except Exception as error:  # any error: this thread must not end while alarms wait
-                self.failed += 1
+            ending = self._ending.is_set()
+            pause = self.attempt()
+            if pause:
                 if ending:
                     return
+                self._ending.wait(pause)
+
+    def attempt(self) -> float:
+        """Send what waits; returns how many seconds to wait until the next attempt."""
+        before = self.sent
+        try:
+            busy = self._pass_on()
+        except Exception as error:  # any error: this must not end while alarms wait
+            self.failed += 1
+            if not self._ending.is_set():
                 self._complaints.say(f"{self.receiver.name}: {_why(error)}; alarms wait and are sent again")
-                pause = FIRST if self.sent > before else pause  # some alarms arrived: no need to wait for long
-                self._ending.wait(pause * random.uniform(0.5, 1.0))
-                pause = min(2 * pause, LONGEST)
-                continue
-            if not busy:
-                if ending:
-                    return
-                self._ending.wait(IDLE)
+            if self.sent > before:  # some alarms arrived: no need to wait for long
+                self._backoff.reset()
+            return self._backoff.pause()
+        self._backoff.reset()
+        return 0.0 if busy else IDLE
 
     def _pass_on(self) -> bool:
         """Send the alarms that wait, and mark each one that has arrived; returns whether there were any."""
@@ -168,6 +222,7 @@ class Sender:
                 file.write(json.dumps(letter) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+            container.sync_folder(store.folder)
             place = f"it is in {path}"
         self.refused += 1
         what = f"refused alarm {_id(alarm)} {self._tries[_id(alarm)]} times ({_why(error)}) and takes others"
@@ -176,9 +231,10 @@ class Sender:
     def close(self, patience: float = 10.0) -> None:
         """Send what waits, as long as it arrives, and end the thread; what is left is said."""
         self._ending.set()
-        self._thread.join(patience)
-        self._stop.set()
-        self._thread.join(TIMEOUT + 1)
+        if self._thread is not None:
+            self._thread.join(patience)
+            self._stop.set()
+            self._thread.join(TIMEOUT + 1)
         self.receiver.close()
         for store in self._stores():
             left = store.left(self.receiver.name)
@@ -196,9 +252,9 @@ def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def receivers(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Receiver]:
+def open_sinks(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Sink]:
     """The receivers that the options name."""
-    found: list[Receiver] = [Webhook(url) for url in dict.fromkeys(webhooks)]
+    found: list[Sink] = [Webhook(url) for url in dict.fromkeys(webhooks)]
     if mqtt:
         from icvi_jax.watch.mqtt import Publisher
 

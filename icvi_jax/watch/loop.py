@@ -1,0 +1,314 @@
+"""The live loop, the same for every source: each sample counts exactly once, each alarm is sent at least once.
+
+The order of the steps makes it safe. Messages are written to the journal, then acknowledged, then computed; their
+alarms are stored, then printed, then marked as printed. After an error nothing is cleaned up: the folder says which
+steps were done, and a restart continues from there. A part of a source without a journal of its own (a partition of a
+Kafka topic) continues from the offset in its checkpoint.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from icvi_jax.pipeline import Pipeline
+from icvi_jax.text import counted, say
+from icvi_jax.watch.absent_nodes import Silence
+from icvi_jax.watch.alarms import alarms_of, json_line
+from icvi_jax.watch.decode import Complaints, Intake
+from icvi_jax.watch.fencing import Fenced
+from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
+from icvi_jax.watch.lines import Form, Reader
+from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.sinks import Printer
+from icvi_jax.watch.source import Batch, Message, Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How samples are counted.
+
+    Attributes
+    ----------
+    keep_old : also count samples that are not later than the last one of their node.
+    late : seconds to wait for late samples.
+    silent_after : seconds without samples after which a node raises an alarm; 0 never.
+    every : seconds between checkpoints.
+    """
+
+    keep_old: bool = False
+    late: float = 0.0
+    silent_after: float = 0.0
+    every: float = 30.0
+
+
+class Counts(NamedTuple):
+    """What was counted: samples, alarms, lines that were not valid samples, and samples skipped as not new."""
+
+    samples: int = 0
+    alarms: int = 0
+    bad: int = 0
+    old: int = 0
+
+    def plus(self, others: Iterable[Counts]) -> Counts:
+        """The sum of these counts and others."""
+        return Counts(*map(sum, zip(self, *others)))
+
+
+class Part:
+    """The nodes of one part of a source: decode, journal, compute, store alarms, save.
+
+    Parameters
+    ----------
+    pipe, reader, rules, board : the pipeline, what understands a line, how to count, and what a page shows.
+    keeper : keeps what a restart needs.
+    complaints : prints messages about bad lines.
+
+    Attributes
+    ----------
+    shard : the live fleet, once it is known what a sample holds.
+    alarms : how many were raised since this process has the part.
+    """
+
+    def __init__(
+        self,
+        pipe: Pipeline,
+        reader: Reader,
+        keeper: Keeper,
+        rules: Rules,
+        complaints: Complaints,
+        board: Board | None = None,
+    ):
+        self.pipe, self.keeper, self.rules, self.board = pipe, keeper, rules, board
+        self.intake = Intake(reader, complaints)
+        self.alarms, self._saved = 0, 0
+        self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
+        if form is not None:
+            self._check_columns(form)
+            reader.go_on(form)
+        self._before = self.taken and self.shard.samples if self.shard and keeper.shared else 0
+        self._saved = self.taken
+        self.again = sum(len(batch.samples) for batch in batches)
+        for batch in batches:
+            self._begin()
+            if self.shard is not None:
+                self.shard.accept(batch.samples, again=True)
+            self.compute()
+        if batches:
+            self.save()
+
+    def _check_columns(self, form: Form) -> None:
+        known = self.intake.reader.features
+        if known and known != form.features:
+            raise ValueError(f"--checkpoint {self.keeper.folder}: was made with the columns {', '.join(form.features)}")
+
+    @property
+    def store(self) -> Store:
+        """Where alarms wait."""
+        return self.keeper.store
+
+    @property
+    def taken(self) -> int:
+        """How many samples were accepted, over all restarts."""
+        return self.shard.taken if self.shard else 0
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted: samples over all restarts, or since this process has a part that it shares."""
+        samples, old = (self.shard.samples - self._before, self.shard.old) if self.shard else (0, 0)
+        return Counts(samples, self.alarms, self.intake.bad, old)
+
+    def accept(self, messages: Sequence[Message]) -> None:
+        """Decode messages that are new, and write their samples to the journal."""
+        new = self.keeper.unseen(messages)
+        if not new:
+            return
+        samples = self.intake.samples((line, message.node) for message in new for line in message.lines)
+        if samples:
+            self._begin()
+        before = self.taken
+        fresh = self.shard.accept(samples) if self.shard else []
+        self.keeper.note(before, fresh, self.intake.reader.form, new)
+
+    def _begin(self) -> None:
+        """Make the shard, once it is known what a sample holds."""
+        reader = self.intake.reader
+        if self.shard is None and reader.form:
+            for note in reader.notes:
+                say(note)
+            rules = self.rules
+            self.shard = Shard(self.pipe, reader.form.features, self.keeper.id, rules.keep_old, rules.late)
+
+    def compute(self) -> None:
+        """Compute the accepted samples: alarms go to the store, readings to the board."""
+        shard, board = self.shard, self.board
+        if shard is None:
+            return
+        if board is not None:
+            board.tell(self.intake.reader.form)
+        found = []
+        for tick in shard.compute():
+            alarms = list(alarms_of(tick, shard.id, shard.features))
+            found += [(id, json_line(alarm)) for id, alarm in alarms]
+            if board is not None:
+                board.add(shard, tick)
+                for _, alarm in alarms:
+                    after = int(shard.counts[shard.rows[str(alarm["node"])]]) - int(str(alarm["sample"]))
+                    board.event(alarm, back=after)
+        if found:
+            self.store.add(shard.taken, found)
+        self.alarms += len(found)
+
+    def save(self) -> None:
+        """Write a checkpoint if something is new."""
+        if self.shard is None:
+            return
+        if self.keeper.changed(self.shard, self._saved):
+            self.keeper.save(self.shard, self.intake.reader.form, self._saved)
+            self._saved = self.taken
+
+
+class Watch:
+    """All parts of a source, standard output, and the times at which things are due.
+
+    Parameters
+    ----------
+    pipe : the pipeline.
+    make_reader : makes what turns lines into samples; each part has its own.
+    rules : how to count.
+    out : where alarms are written, one JSON object per line; default standard output.
+    sinks : names of the other receivers of alarms.
+    board : what a page shows.
+
+    Attributes
+    ----------
+    parts : by name; those of Kafka come and go.
+    """
+
+    def __init__(
+        self,
+        pipe: Pipeline,
+        make_reader: Callable[[], Reader],
+        rules: Rules | None = None,
+        out: TextIO | None = None,
+        sinks: Sequence[str] = (),
+        board: Board | None = None,
+    ):
+        self.pipe, self.rules, self.board = pipe, rules or Rules(), board
+        self._make_reader = make_reader
+        self.printer = Printer(out or sys.stdout)
+        self.sinks = (self.printer.name, *sinks)
+        self.parts: dict[str, Part] = {}
+        self.source: Source | None = None
+        self._silence = Silence(self.rules.silent_after)
+        self._gone = Counts()
+        self._complaints = Complaints()
+        self._saved_at = time.monotonic()
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The shards of the parts that this process has now."""
+        return [part.shard for part in list(self.parts.values()) if part.shard]
+
+    @property
+    def stores(self) -> list[Store]:
+        """Where alarms wait."""
+        return [part.store for part in list(self.parts.values())]
+
+    @property
+    def counts(self) -> Counts:
+        """What was counted, with parts that this process has no more."""
+        return self._gone.plus(part.counts for part in list(self.parts.values()))
+
+    samples = property(lambda self: self.counts.samples)
+    alarms = property(lambda self: self.counts.alarms)
+    bad = property(lambda self: self.counts.bad)
+    old = property(lambda self: self.counts.old)
+    nodes = property(lambda self: sum(len(shard.rows) for shard in self.shards))
+
+    def open(self, name: str, keeper: Keeper) -> Part:
+        """Continue with a part of the source from what its keeper has."""
+        try:
+            part = Part(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.board)
+        except BaseException:
+            keeper.close()
+            raise
+        self.parts[name] = part
+        return part
+
+    def open_journal(self, folder: Path | None, name: str = "") -> Part:
+        """Continue with the only part of a source, which has a journal in `folder`; None keeps nothing."""
+        part = self.open(name, JournalKeeper(folder, self.sinks))
+        self.printer.pass_on(part.store)
+        if part.counts.samples and part.shard is not None:
+            known = f"{counted(part.counts.samples, 'sample')} of {counted(len(part.shard.rows), 'node')}"
+            say(f"continuing after {known} ({part.again:,} since the last checkpoint)")
+        return part
+
+    def drop(self, name: str) -> None:
+        """This process has a part no more."""
+        part = self.parts.pop(name, None)
+        if part is None:
+            return
+        self._gone = self._gone.plus([part.counts])
+        if self.board is not None:
+            self.board.drop(part.keeper.id)
+        part.keeper.close()
+
+    def run(self, source: Source, between: Callable[[Iterator[Batch]], Iterator[Batch]] = iter) -> None:
+        """Process all batches of a source; `between` may end the loop while it waits for the next one."""
+        self.begin(source)
+        for batch in between(source.batches()):
+            self.turn(batch)
+
+    def begin(self, source: Source) -> None:
+        """Open what a source has from the start."""
+        self.source = source
+        source.open(self)
+
+    def turn(self, batch: Batch) -> None:
+        """Process a batch, which may be empty, and do what is due."""
+        here = [(self.parts[name], messages) for name, messages in batch.items() if name in self.parts]
+        for part, messages in here:
+            part.accept(messages)
+        if batch and self.source is not None:
+            self.source.acknowledge(batch)
+        for part, _ in here:
+            part.compute()
+        for part in self.parts.values():
+            if part.shard is not None:
+                part.alarms += self._silence.look(part.shard, part.store, self.board)
+            self.printer.pass_on(part.store)
+        if time.monotonic() - self._saved_at > self.rules.every:
+            self.save()
+
+    def save(self, names: Sequence[str] | None = None) -> None:
+        """Write checkpoints of these parts, or of all."""
+        self._saved_at = time.monotonic()
+        for name in list(self.parts) if names is None else names:
+            try:
+                self.parts[name].save()
+            except Fenced as why:
+                say(str(why))
+                self.drop(name)
+        if self.source is not None:
+            self.source.saved([self.parts[name] for name in names or self.parts if name in self.parts])
+
+    def end(self) -> None:
+        """The input has ended: without a folder, samples that wait for late ones are computed now."""
+        for part in self.parts.values():
+            if part.shard is not None and part.keeper.folder is None:
+                part.shard.flush()
+                part.compute()
+                self.printer.pass_on(part.store)
+        self.save()
+
+    def close(self) -> None:
+        """Close all folders as they are."""
+        for part in self.parts.values():
+            part.keeper.close()

@@ -1,0 +1,126 @@
+"""Where samples come from: one interface for standard input, MQTT and Kafka."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from icvi_jax.watch.lines import LONGEST_LINE
+
+if TYPE_CHECKING:
+    from icvi_jax.watch.loop import Part, Watch
+
+PIECE, WAIT = 1 << 16, 0.5
+ONLY = ""
+"""Name of the part of a source that has one part only."""
+
+
+class Message(NamedTuple):
+    """Lines that came together, and how to recognise them if they come again.
+
+    Attributes
+    ----------
+    lines : the lines.
+    node : name of the node of lines without one.
+    offset : position in a log, or −1 where there is none.
+    ticket : name of a message that a broker sends again until it is acknowledged; empty where it does not.
+    again : the broker says that it may have sent this message before.
+    topic, digest : of a retained message: topic, and what it says in short.
+    replayed : a retained message that a new subscription gets, which may have been counted long ago.
+    handle : what the source acknowledges.
+    """
+
+    lines: Sequence[bytes]
+    node: str = ""
+    offset: int = -1
+    ticket: str = ""
+    again: bool = False
+    topic: str = ""
+    digest: str = ""
+    replayed: bool = False
+    handle: tuple[int, int] | None = None
+
+
+Batch = Mapping[str, Sequence[Message]]
+"""Messages that came together, by part of the source."""
+
+
+class Source(Protocol):
+    """Where samples come from.
+
+    The loop takes a batch, writes it to the journal (where a part has one), then calls `acknowledge`, then computes.
+    A source that sends a message again says so with `ticket` and `again`, or gives offsets; the loop skips what it has.
+
+    Attributes
+    ----------
+    name : for messages to a person.
+    """
+
+    name: str
+
+    def open(self, watch: Watch) -> None:
+        """Open the parts that this source has from the start, with `watch.open`; others may come and go later."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what has come; an empty batch from time to time if there is nothing. May end."""
+
+    def acknowledge(self, batch: Batch) -> None:
+        """All of this batch is in the journal: the source may forget it."""
+
+    def saved(self, parts: Sequence[Part]) -> None:
+        """Checkpoints of these parts were written."""
+
+    def close(self) -> None:
+        """Leave the source; called after the last checkpoint."""
+
+
+class Stdin:
+    """Lines of standard input: one part, with a journal if there is a folder."""
+
+    name = "standard input"
+
+    def __init__(self, folder: Path | None = None, descriptor: int | None = None):
+        if descriptor is None and sys.stdin is None:
+            raise ValueError("standard input is closed: nothing to watch")
+        self.folder, self._descriptor = folder, sys.stdin.fileno() if descriptor is None else descriptor
+
+    def open(self, watch: Watch) -> None:
+        """Continue from the folder."""
+        watch.open_journal(self.folder)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the complete lines that have come."""
+        for lines in lines_of(self._descriptor):
+            yield {ONLY: [Message(lines)]} if lines else {}
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Nobody asks."""
+
+    def saved(self, parts: Sequence[Part]) -> None:
+        """Nobody asks."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def lines_of(descriptor: int) -> Iterator[list[bytes]]:
+    """Yield the complete lines that have come; an empty list from time to time if there are none. Ends with the
+    input."""
+    rest = b""
+    while True:
+        if os.name != "nt" and not select.select([descriptor], [], [], WAIT)[0]:  # on Windows only for sockets
+            yield []
+            continue
+        piece = os.read(descriptor, PIECE)
+        if not piece:
+            break
+        *whole, rest = (rest + piece).split(b"\n")
+        rest = rest[: LONGEST_LINE + 1]
+        if whole:
+            yield whole
+    if rest.strip():
+        yield [rest]
