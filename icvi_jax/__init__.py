@@ -26,7 +26,6 @@ from icvi_jax.indices.listing import *  # noqa: F403
 from icvi_jax.monitors import Budget as Budget
 from icvi_jax.monitors import Monitor as Monitor
 from icvi_jax.monitors.listing import *  # noqa: F403
-from icvi_jax.monitors.story import story as story
 from icvi_jax.panel import Panel as Panel
 from icvi_jax.panel import PanelState as PanelState
 from icvi_jax.panel import forgetting_of as forgetting_of
@@ -37,6 +36,7 @@ from icvi_jax.panel_ops import remove as remove
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
 from icvi_jax.propose import propose as propose
+from icvi_jax.report.alarm_text import story as story
 from icvi_jax.spec import public_names as _public_names
 from icvi_jax.standardize import Standardize as Standardize
 from icvi_jax.types import Alarm as Alarm

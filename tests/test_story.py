@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.monitors.story import clock, episodes
+from icvi_jax.report.alarm_text import clock, episodes
 
 
 def codes(length, **at):
@@ -32,7 +32,7 @@ def test_distress_and_what_comes_within_it():
     said = icvi.story(codes(50, a=(5, 1), b=(15, 3), c=(20, 1), d=(30, 3), e=(40, 2), f=(45, 1)))
     assert said == [
         "at sample 5 something new arrived; not learned after 10 samples",
-        "at sample 15 distress: the clusters do not fit the new data; over at sample 40, after 25 samples",
+        "at sample 15 distress: the index stayed far from its usual values; over at sample 40, after 25 samples",
         "at sample 20 something new arrived, during distress; not learned after 10 samples",
         "at sample 45 something new arrived; not learned yet, 4 samples later",
     ]
@@ -40,7 +40,7 @@ def test_distress_and_what_comes_within_it():
 
 def test_creeping_distress_that_still_stands():
     assert icvi.story(codes(9, a=(3, 3))) == [
-        "at sample 3 distress: the clusters do not fit the new data; not over yet"
+        "at sample 3 distress: the index stayed far from its usual values; not over yet"
     ]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
-from icvi_jax.cli.compute import RAISED, Kind, compute, raised
+from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
@@ -19,7 +19,7 @@ from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.clusterers.catalogue import catalogue
 from icvi_jax.evaluation import match
-from icvi_jax.report.alarm_text import at, told
+from icvi_jax.report.alarm_text import at, count_alarms, told
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes
 
 TOLERANCE = 50  # an alarm counts as found when it is at most so many samples after a change
@@ -87,7 +87,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         centers[n, :, : result.centers.shape[2]] = result.centers[0, at]
     settings = [("candidates", ", ".join(names)), *(pair for pair in first.settings[1:] if pair[0] != RAISED)]
     if len(settings) < len(first.settings):
-        each = ", ".join(f"{name}: {raised(result.codes)[0]:,}" for name, result in zip(names, results))
+        each = ", ".join(f"{name}: {count_alarms(result.codes)[0]:,}" for name, result in zip(names, results))
         settings.append((RAISED, f"{each} alarms, true ones among them"))
     return first._replace(
         nodes=names,

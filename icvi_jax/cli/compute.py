@@ -15,7 +15,8 @@ from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices.catalogue import catalogue
 from icvi_jax.pipeline import PipelineState
-from icvi_jax.report.result import CHANGE, About, Result
+from icvi_jax.report.alarm_text import count_alarms
+from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
 from icvi_jax.tables.table import Fleet, Table, some_names
 from icvi_jax.types import Array
 
@@ -79,22 +80,10 @@ def compute(
 
 def measured(result: Result, budget: icvi.Budget) -> str:
     """How many alarms were raised, in the unit of the budget."""
-    alarms, more = raised(result.codes)
+    alarms, more = count_alarms(result.codes)
     among = ", true ones among them" if alarms else ""
     also = f"; {more:,} distress after a spike {'counts' if more == 1 else 'count'} with it" if more else ""
     return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}{also}"
-
-
-def raised(codes: dict[str, NDArray[np.int8]]) -> tuple[int, int]:
-    """How many alarms were raised, and how many times distress came after a spike: the same alarm once more."""
-    alarms = later = 0
-    for one in codes.values():
-        alarms += int((one == 1).sum())
-        for node in one[(one == 3).any(axis=1)]:
-            events = node[node > 0]
-            after = int((events[1:][events[:-1] == 1] == 3).sum())
-            alarms, later = alarms + int((events == 3).sum()) - after, later + after
-    return alarms, later
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:
@@ -113,7 +102,7 @@ def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tup
 
 def scores(score: dict[str, NDArray[np.float32]], codes: dict[str, NDArray[np.int8]]) -> dict[str, NDArray[np.float32]]:
     """Scores that are 0 where there is no alarm: monitors of columns give a score to every sample."""
-    return {name: np.where(codes[name] > 0, one, 0) if name == CHANGE else one for name, one in score.items()}
+    return {name: np.where(codes[name] > 0, one, 0) if name in COLUMN_ALARMS else one for name, one in score.items()}
 
 
 def _lead(reading: icvi.Reading) -> icvi.Reading:
@@ -150,14 +139,13 @@ def _assemble(
 
     panel = pipe.panel or icvi.Panel(indices=())
     seen = joined(lambda part: part.seen, np.bool_)
-    missing = [] if seen.all() else [f"{100 * (~seen).mean():.3g} % of the samples are missing or incomplete"]
     codes = alarms("code", np.int8)
     settings = (
         ("clusterer", described(clusterer_in(pipe))),
         ("forgetting", f"{float(panel.forgetting):g}"),
         ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
     )
-    return Result(
+    result = Result(
         name=data.name,
         nodes=(data.name,) if isinstance(data, Table) else data.nodes,
         features=data.features,
@@ -176,7 +164,7 @@ def _assemble(
         centers=centers,
         truth=data.truth if isinstance(data, Table) else None,
         settings=settings,
-        notes=(*data.notes, *missing),
+        notes=data.notes,
         marks=isinstance(data, Table) and data.marks,
         k=joined(lambda part: part.k, np.int32),
         seen=seen,
@@ -184,3 +172,6 @@ def _assemble(
         overflow=joined(lambda part: part.overflow, np.bool_),
         surprise=joined(lambda part: part.surprise, np.float32),
     )
+    share = float(missing_share(result).mean())
+    missing = [f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else []
+    return result._replace(notes=(*data.notes, *missing))

@@ -91,7 +91,11 @@ def _alarms(result: Result, n: int, listening: list[str]) -> list[str]:
     """The cells of one node: spikes, how long it was in distress, how often each column changed, the first alarm."""
     cells = []
     for name in listening:
-        cells += [str(int((result.codes[name][n] == 1).sum())), f"{100 * result.standing[name][n].mean():.3g} %"]
+        standing = result.standing[name][n][np.isfinite(result.x[n]).any(axis=1)]
+        cells += [
+            str(int((result.codes[name][n] == 1).sum())),
+            f"{100 * standing.mean() if standing.size else 0:.3g} %",
+        ]
     first = [int(np.argmax(codes[n] > 0)) for codes in result.codes.values() if codes[n].any()]
     for name in columns_of(result):
         causes = result.causes[name][n][result.codes[name][n] > 0]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.cli.options import Output
+from icvi_jax.report.alarm_text import alarm_word
 from icvi_jax.report.page import write_page
 from icvi_jax.report.plot import figure
-from icvi_jax.report.result import CHANGE, CODES, Result
+from icvi_jax.report.result import COLUMN_ALARMS, Result
 from icvi_jax.tables import whole, write_table
 from icvi_jax.tables.write import check_extension
 
@@ -36,13 +37,16 @@ def readings_columns(result: Result) -> tuple[dict[str, NDArray[np.generic]], di
     columns |= {"seen": result.seen.reshape(-1), "outlier": result.outlier.reshape(-1)}
     for name, codes in result.codes.items():
         columns[f"{name}_alarm"] = codes.reshape(-1)
-        words[f"{name}_alarm"] = ("", *CODES[1:])
-        if name != CHANGE:
+        words[f"{name}_alarm"] = ("", *(alarm_word(name, code) for code in (1, 2, 3)))
+        if name not in COLUMN_ALARMS:
             columns[f"{name}_distress"] = result.standing[name].reshape(-1)
         else:
             columns[f"{name}_column"] = np.where(codes > 0, result.causes[name], -1).reshape(-1) + 1
             words[f"{name}_column"] = ("", *result.features)
             columns[f"{name}_p"] = result.chances[name].reshape(-1)
+    if nodes > 1:  # on a common grid most rows of a node may be empty
+        there = np.isfinite(result.x).any(axis=2).reshape(-1)
+        columns = {name: values[there] for name, values in columns.items()}
     return columns, words
 
 

@@ -7,17 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.report.alarm_text import at, indices_add, told
-from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result
+from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
+from icvi_jax.report.result import CHANGE, ONE_CLUSTER, STUCK, Result
 
 MOST_SENTENCES, MOST_COLUMNS = 20, 30
+WHOSE = {CHANGE: "alarms of columns", STUCK: "stuck columns"}
 GOOD = {"min": "small", "max": "large"}
 
 
 def tell_source(result: Result, unit: str = "nodes") -> None:
     """Print what was read and how it was treated."""
     steps = result.label.shape[1]
-    span = f"{steps:,} samples" + ("" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}")
+    readings = int(np.isfinite(result.x).any(axis=2).sum()) if len(result.nodes) > 1 and unit == "nodes" else steps
+    span = f"{readings:,} samples" + (
+        "" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}"
+    )
     many = f"{len(result.nodes):,} {unit}, " if len(result.nodes) > 1 else ""
     more = f" and {len(result.features) - MOST_COLUMNS:,} more" if len(result.features) > MOST_COLUMNS else ""
     say(f"{result.name}: {many}{span}, {', '.join(result.features[:MOST_COLUMNS])}{more}")
@@ -46,7 +50,9 @@ def summarize(result: Result, written: list[Path]) -> None:
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
     for name in result.codes:
         sentences = told(result, 0, name)
-        say(f"alarms of {name if name != CHANGE else 'columns'}: {len(sentences) or 'none'}")
+        alarms, later = count_alarms({name: result.codes[name]})
+        follows = f" ({later:,} distress after a spike {'counts' if later == 1 else 'count'} with it)" if later else ""
+        say(f"{WHOSE.get(name, f'alarms of {name}')}: {alarms or 'none'}{follows}")
         for sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")
         if len(sentences) > MOST_SENTENCES:

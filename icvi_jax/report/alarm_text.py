@@ -1,22 +1,157 @@
-"""The alarms of one node in sentences: which column changed, when, and how sure that is; what indices add."""
+"""Alarms in words: the one place for the terminal, the report, notebooks, JSON lines and the live page.
+
+A sentence about a change is made from what was known at its row: a watch that prints it at once and a command that
+reads the file a year later say the same.
+"""
 
 from __future__ import annotations
 
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from icvi_jax.monitors.story import clock, story
 from icvi_jax.monitors.tail import BLOCK
-from icvi_jax.report.result import CHANGE, Result, columns_of, listeners
+from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, columns_of, listeners
 
-BEFORE, AFTER = (60, 20), 20
-"""The level of a column before an alarm is the median from 60 to 20 rows before it, after it that of 20 rows. An alarm
-comes some rows after the change, so the last rows before it may be from either side."""
+RECENT = 61
+"""Rows of a node that a sentence needs: the one that raised the alarm and 60 before it."""
 
-AT = 5
-"""Rows up to the alarm whose median stands for the column at the alarm: a change may be over soon."""
+LATE, NEAR_ROWS, FAR_ROWS = 20, 5, 10
+"""An alarm comes some rows after the change: the level before it is the median without the last 20 rows, the level now
+that of the last 5, unless one of the last 10 is much further away: then that row is what was seen."""
+
+OFTEN = 3
+"""From so many alarms of a column on, its own rate is told where it is higher than chance says."""
 
 NEAR = 50
 """An alarm of a column and one of an index that are at most so many rows apart are taken as one event."""
+
+USUAL, FEW, FAR, ROBUST = 60, 8, 4.0, 1.4826
+"""How many samples show what is usual, how many are needed at least, how far from their median is unusual, and what
+makes a median absolute deviation a standard deviation."""
+
+MEANING = {
+    "spike": "something new has arrived",
+    "recovered": "recovered: the index is back at its usual values",
+    "distress": "distress: the index stayed far from its usual values",
+}
+
+
+class Told(NamedTuple):
+    """An alarm of a column in numbers and words.
+
+    Attributes
+    ----------
+    before, now : the level of the column before the alarm and at it; NaN where unknown.
+    once_in_rows : how rare that is: by chance once in so many rows, or as often as it really came; None: not known.
+    text : the sentence, without the time.
+    """
+
+    before: float
+    now: float
+    once_in_rows: float | None
+    text: str
+
+
+def alarm_word(monitor: str, code: int) -> str:
+    """The word for an alarm: `change` and `stuck` for alarms of columns, otherwise `spike`, `recovered`, `distress`."""
+    return monitor if monitor in COLUMN_ALARMS and code else CODES[code]
+
+
+def describe(
+    monitor: str, column: str, recent: NDArray[np.float64], p: float, times: int = 0, rows: int = 0, run: int = 0
+) -> Told:
+    """What an alarm of a column says.
+
+    Parameters
+    ----------
+    monitor
+        "change" or "stuck".
+    column
+        Its name; empty: it is not known which one.
+    recent
+        Values of that column in the last rows of the node, up to the one that raised the alarm, oldest first.
+    p
+        As in `Alarm.p`: for a change, the probability that a block of rows looks so unusual by chance.
+    times, rows
+        How many alarms this column had before, in how many rows.
+
+    Examples
+    --------
+    >>> describe("change", "flow", np.array([3.0] * 40 + [9.0]), 1e-4).text
+    'flow rose from about 3 to 9 (by chance once in about 150,000 rows)'
+    """
+    if monitor == STUCK:
+        return _describe_stuck(column, recent, p)
+    chance = BLOCK / p if p > 0 else math.inf if p == 0 else math.nan
+    once = float(f"{chance:.2g}") if math.isfinite(chance) and chance < 1e9 else None
+    sure = "surely not by chance" if once is None else f"by chance once in about {once:,.0f} rows"
+    if times + 1 >= OFTEN and rows / (times + 1) < chance:
+        once = float(f"{rows / (times + 1):.2g}")
+        sure = f"alarm {times + 1} of this column: about one in {once:,.0f} rows"
+    if not column:
+        return Told(math.nan, math.nan, once, f"something changed ({sure})")
+    before, now = levels(recent)
+    if not (math.isfinite(before) and math.isfinite(now)) or before == now:
+        return Told(before, now, once, f"{column} changed ({sure})")
+    moved = "rose" if now > before else "fell"
+    return Told(before, now, once, f"{column} {moved} from about {before:.4g} to {now:.4g} ({sure})")
+
+
+def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> Told:
+    """The sentence for a column that gives one value again and again."""
+    known = recent[np.isfinite(recent)]
+    value = float(known[-1]) if known.size else math.nan
+    same = int(np.argmax(known[::-1] != value)) if (known != value).any() else known.size
+    more = "more than " if same == known.size else ""
+    rows = float(f"{1 / p:.2g}") if p > 1e-9 else None
+    text = f"{column} is stuck at {value:.6g}: the same value in {more}{same} rows, as never before"
+    return Told(value, value, rows, text)
+
+
+def levels(recent: NDArray[np.float64]) -> tuple[float, float]:
+    """The level of a column before an alarm and at it, from its last rows.
+
+    Examples
+    --------
+    >>> levels(np.array([5.0] * 50 + [7.0] * 8)), levels(np.array([33.44] * 60 + [9.09]))
+    ((5.0, 7.0), (33.44, 9.09))
+    """
+    known = recent[np.isfinite(recent)]
+    if not known.size:
+        return math.nan, math.nan
+    before = float(np.median(known[: max(1, len(known) - LATE)]))
+    near, last = float(np.median(known[-NEAR_ROWS:])), known[-FAR_ROWS:]
+    furthest = float(last[np.argmax(np.abs(last - before))])
+    return before, near if 3 * abs(near - before) >= abs(furthest - before) else furthest
+
+
+def unusual_reading(x: NDArray[np.float64], features: Sequence[str], units: Mapping[str, str]) -> str:
+    """Which reading of the last sample of x (n, p) is furthest from what was usual before; empty if none is far.
+
+    Usual is the median, and distances are in median absolute deviations: a single extreme sample changes neither.
+
+    Examples
+    --------
+    >>> x = np.array([[20.0, 3.1], [20.5, 3.0], [19.5, 3.2]] * 5 + [[26.0, 3.1]])
+    >>> unusual_reading(x, ["celsius", "bar"], {"celsius": "°C"})
+    'celsius is 26 °C, usually about 20 °C'
+    """
+    past, last = x[-USUAL - 1 : -1], x[-1]
+    if np.isfinite(past).sum(axis=0).min(initial=len(past)) < FEW:
+        return ""
+    middle = np.nanmedian(past, axis=0)
+    spread = ROBUST * np.nanmedian(np.abs(past - middle), axis=0)
+    far = np.nan_to_num(np.abs(last - middle) / np.maximum(spread, 1e-9 * np.maximum(1, np.abs(middle))))
+    column = int(np.argmax(far))
+    if far[column] < FAR:
+        return ""
+    unit = f" {units[features[column]]}" if features[column] in units else ""
+    return f"{features[column]} is {last[column]:.4g}{unit}, usually about {middle[column]:.4g}{unit}"
 
 
 def at(result: Result, sample: int) -> str:
@@ -26,32 +161,50 @@ def at(result: Result, sample: int) -> str:
 
 def told(result: Result, node: int, name: str) -> list[str]:
     """One sentence for each alarm of one monitor, in time order."""
-    codes = result.codes[name][node]
-    if name != CHANGE:
-        return story(codes, result.times, result.seen[node])
-    return [_change(result, node, name, int(t)) for t in np.flatnonzero(codes)]
+    if name not in COLUMN_ALARMS:
+        return story(result.codes[name][node], result.times, result.seen[node])
+    return [
+        f"at {at(result, t)} {one.text}{_soon_over(result, node, name, t, one)}"
+        for t, one in changes_of(result, node, name)
+    ]
 
 
-def _change(result: Result, node: int, name: str, t: int) -> str:
-    """Which column changed, from what to what, and how sure that is."""
-    cause, p = int(result.causes[name][node, t]), float(result.chances[name][node, t])
-    rows = BLOCK / p if p > 0 else float("inf")  # p is the probability that a block of rows gets so high by chance
-    sure = f" (by chance once in about {float(f'{rows:.2g}'):,.0f} rows)" if rows < 1e9 else " (surely not by chance)"
-    if cause < 0:
-        return f"at {at(result, t)} something changed{sure}"
-    column = result.x[node, :, cause]
-    before, after = _middle(column[max(0, t - BEFORE[0]) : max(1, t - BEFORE[1])]), _middle(column[t : t + AFTER])
-    now = _middle(column[max(0, t - AT + 1) : t + 1])
-    brief = abs(after - before) < abs(now - before) / 2
-    new, back = (now, ", soon over") if brief else (after, "")
-    moved = "changed" if before == new else "rose" if new > before else "fell" if new < before else "changed"
-    levels = f" from about {before:.4g} to {new:.4g}{back}" if np.isfinite(before) and np.isfinite(new) else ""
-    return f"at {at(result, t)} {result.features[cause]} {moved}{levels if before != new else ''}{sure}"
+def _soon_over(result: Result, node: int, name: str, t: int, one: Told) -> str:
+    """What only a recording can add to a sentence: the column was back soon after."""
+    after = result.x[node, t + 1 :, int(result.causes[name][node, t])]
+    after = after[np.isfinite(after)][:LATE]
+    gone = name == CHANGE and one.before != one.now and after.size == LATE
+    return ", soon over" if gone and abs(np.median(after) - one.before) < abs(one.now - one.before) / 2 else ""
 
 
-def _middle(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else float("nan")
+def changes_of(result: Result, node: int, name: str) -> list[tuple[int, Told]]:
+    """The alarms of columns of a node: the sample of each, and what it says."""
+    codes, there = result.codes[name][node], np.flatnonzero(np.isfinite(result.x[node]).any(axis=1))
+    found, before = [], {-1: 0}
+    for t in np.flatnonzero(codes).tolist():
+        cause, p = int(result.causes[name][node, t]), float(result.chances[name][node, t])
+        row = int(np.searchsorted(there, t, side="right"))  # rows without a reading do not count: a watch has none
+        recent = result.x[node, there[max(0, row - RECENT) : row], cause] if cause >= 0 else np.zeros(0)
+        times = before.get(cause, 0)
+        before[cause] = times + 1
+        found.append((t, describe(name, result.features[cause] if cause >= 0 else "", recent, p, times, row)))
+    return found
+
+
+def count_alarms(codes: Mapping[str, NDArray[np.int8]]) -> tuple[int, int]:
+    """How many alarms were raised, and how many times distress came after a spike: the same alarm once more.
+
+    This is the one definition of a number of alarms: spikes, changes of columns, stuck columns, and distress that no
+    spike began. Recovered is not an alarm.
+    """
+    alarms = later = 0
+    for one in codes.values():
+        alarms += int((one == 1).sum())
+        for node in one[(one == 3).any(axis=1)]:
+            events = node[node > 0]
+            after = int((events[1:][events[:-1] == 1] == 3).sum())
+            alarms, later = alarms + int((events == 3).sum()) - after, later + after
+    return alarms, later
 
 
 def indices_add(result: Result, node: int) -> str:
@@ -66,10 +219,10 @@ def indices_add(result: Result, node: int) -> str:
     own = sum(not (np.abs(changes - t) <= NEAR).any() for t in spikes)
     parts = []
     if both:
-        parts.append(f"{_of(both, changes.size)} found the clusters in trouble too: the structure is new")
+        parts.append(f"{_of(both, changes.size)} came with an alarm of the index: the clusters changed too")
     if changes.size > both:
         kept = _of(changes.size - both, changes.size)
-        parts.append(f"{kept} left the clusters as good as before: levels moved, not structure")
+        parts.append(f"{kept} left the index as it was: levels moved, not clusters")
     if own:
         times = "once" if own == 1 else f"{own} times"
         parts.append(
@@ -77,7 +230,7 @@ def indices_add(result: Result, node: int) -> str:
             f"not judged there (at the start, soon after an alarm)"
         )
     if result.standing[name][node, -1]:
-        parts.append("at the end the clusters still do not fit")
+        parts.append("at the end the index is still far from its usual values")
     if not parts:
         parts.append("nothing: neither columns nor clusters changed")
     return f"what {name} adds: {'; '.join(parts)}"
@@ -87,3 +240,143 @@ def _of(some: int, all_: int) -> str:
     if some == all_:
         return "the change of a column" if some == 1 else f"all {some} changes of columns"
     return f"{some} of {all_} changes of columns"
+
+
+class Episode(NamedTuple):
+    """One thing that happened: something new arrived, or distress.
+
+    Attributes
+    ----------
+    kind : "arrival" (a spike) or "distress".
+    start : sample that raised it.
+    end : sample at which it was over; None if it was not over at the end of the record, or if this is not known.
+    samples : how many samples were seen from `start` to `end`, or to the end of the record.
+    outcome : of an arrival "learned", "distress" (patience ran out), "open" (the record ends before either) or
+        "unknown" (no code says: while distress stands, and from monitors that only raise spikes); of distress "over" or
+        "standing".
+    within : whether distress stood when an arrival began.
+    """
+
+    kind: str
+    start: int
+    end: int | None
+    samples: int
+    outcome: str
+    within: bool
+
+
+def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:
+    """The episodes in the codes of one stream, by their start.
+
+    Parameters
+    ----------
+    codes : (T,), 0 quiet, 1 spike, 2 recovered, 3 distress, one a sample.
+    seen : (T,), False where a sample was missing: it does not count in `Episode.samples`.
+
+    Examples
+    --------
+    >>> [(e.kind, e.start, e.outcome) for e in episodes([0, 1, 0, 2, 0, 1, 0, 3, 0, 2])]
+    [('arrival', 1, 'learned'), ('arrival', 5, 'distress'), ('distress', 7, 'over')]
+    """
+    codes = np.asarray(codes)
+    if codes.ndim != 1:
+        raise ValueError(f"episodes(codes=…): expected codes of one stream, (T,), got shape {codes.shape}")
+    present = np.ones(len(codes), bool) if seen is None else np.asarray(seen, bool)
+    if present.shape != codes.shape:
+        raise ValueError(f"episodes(seen=…): expected shape {codes.shape} as codes, got {present.shape}")
+    past = np.concatenate([[0], np.cumsum(present)])  # samples seen before each
+    found: list[Episode] = []
+
+    def close(start: int | None, end: int | None, kind: str, outcome: str, within: bool = False) -> None:
+        if start is not None:
+            last = len(codes) - 1 if end is None else end
+            found.append(Episode(kind, start, end, int(past[last + 1] - past[start + 1]), outcome, within))
+
+    spike: int | None = None
+    distress: int | None = None
+    within = False
+    for t in np.flatnonzero(codes).tolist():
+        code = int(codes[t])
+        if code == 2 and distress is not None:
+            close(spike, None, "arrival", "unknown", within)
+            close(distress, t, "distress", "over")
+            spike = distress = None
+        elif code == 2:
+            close(spike, t, "arrival", "learned")
+            spike = None
+        else:
+            outcome = "distress" if code == 3 else "unknown"
+            close(spike, t if code == 3 else None, "arrival", outcome, within)
+            spike = t if code == 1 else None
+            within = distress is not None
+            distress = t if code == 3 and distress is None else distress
+    close(spike, None, "arrival", "unknown" if within else "open", within)
+    close(distress, None, "distress", "standing")
+    return sorted(found, key=lambda e: e.start)
+
+
+def story(
+    codes: ArrayLike,
+    times: Sequence[object] | NDArray[np.generic] | None = None,
+    seen: ArrayLike | None = None,
+    open_ends: bool = True,
+) -> list[str]:
+    """The meaning of the alarm codes of one stream in sentences; an empty list if nothing happened.
+
+    Parameters
+    ----------
+    codes : (T,), as in `Alarm.code`.
+    times : (T,), when each sample was taken: datetimes, or anything that `str` makes readable. None: sample numbers.
+    seen : (T,), False where a sample was missing: it does not count in "after … samples".
+    open_ends : False for a monitor that only raises spikes and never says how they ended.
+
+    Examples
+    --------
+    >>> when = np.datetime64("2007-10-18T06:40") + 10 * np.arange(6)
+    >>> for sentence in story([1, 0, 2, 0, 0, 0], when):
+    ...     print(sentence)
+    at 2007-10-18 06:40 something new arrived; learned after 2 samples
+    >>> story([0, 1, 0, 3, 0, 2])
+    ['at sample 1 something new arrived; not learned after 2 samples',
+     'at sample 3 distress: the index stayed far from its usual values; over at sample 5, after 2 samples']
+    """
+    if times is not None and len(times) != len(np.asarray(codes)):
+        raise ValueError(f"story(times=…): expected one entry per code, {len(np.asarray(codes))}, got {len(times)}")
+
+    def at(t: int) -> str:
+        return f"sample {t}" if times is None else clock(times[t])
+
+    sentences = []
+    for episode in episodes(codes, seen):
+        lasted = f"{episode.samples} sample" + ("" if episode.samples == 1 else "s")
+        if episode.kind == "distress":
+            text = f"at {at(episode.start)} distress: the index stayed far from its usual values; "
+            text += f"over at {at(episode.end)}, after {lasted}" if episode.end is not None else "not over yet"
+        else:
+            text = f"at {at(episode.start)} something new arrived"
+            text += ", during distress" if episode.within else ""
+            if episode.outcome == "learned":
+                text += f"; learned after {lasted}"
+            elif episode.outcome == "distress":
+                text += f"; not learned after {lasted}"
+            elif episode.outcome == "open" and open_ends:
+                text += f"; not learned yet, {lasted} later"
+        sentences.append(text)
+    return sentences
+
+
+def clock(time: object) -> str:
+    """A time in short form: seconds only if they are not 0, only the date if there is no time of day.
+
+    Examples
+    --------
+    >>> clock(np.datetime64("2007-10-18T06:40:00")), clock(np.datetime64("2007-10-18")), clock(12.5)
+    ('2007-10-18 06:40', '2007-10-18', '12.5')
+    """
+    if isinstance(time, (np.datetime64, datetime.datetime)):
+        text = str(time).replace("T", " ")
+        if "+" not in text:  # a time zone stays as it is
+            head, dot, fraction = text.partition(".")
+            text = head if not fraction.strip("0") else f"{head}{dot}{fraction.rstrip('0')}"
+        return text[:-3] if text.count(":") == 2 and text.endswith(":00") else text
+    return f"{time:.12g}" if isinstance(time, float) else str(time)  # 59.9, not 59.900000000000006

@@ -1,30 +1,41 @@
 // The heat map of all nodes.
 const map = $("map"), box = $("mapbox"), GUTTER = N <= 60 ? 190 : 0;
 const rowHeight = Math.max(2, Math.min(20, Math.floor(440 / N)));
+const OWN_TIME = 3;
+let scaling = 0, timing = N > 1 && meta.spans.map(([a, b]) => b - a).sort((a, b) => a - b)[N >> 1] * OWN_TIME < T ? 1 : 0;
+// The part of the colour scale, 0 good to 1 bad, of each value of a node: how unusual it is for this node, or one scale for all.
+function parts(s, n, ends) {
+  const levels = new Uint16Array(T), flip = s.goal === "max";
+  for (let t = 0; t < T; t++) levels[t] = level(s, n * T + t);
+  if (scaling === 0) return unusual(levels, flip);
+  return Float32Array.from(levels, (q) => { const v = scaled(s, q, n), part = v === Infinity ? 1 : (v - ends[0]) / (ends[1] - ends[0]); return flip ? 1 - part : part; });
+}
+// Ends of the scale for all nodes: the middle 98 % of the values, so that one extreme node does not hide the others.
+function middle(s) {
+  const some = [], every = Math.max(1, Math.floor(N * T / 50000));
+  for (let i = 0; i < N * T; i += every) { const v = scaled(s, level(s, i), Math.floor(i / T)); if (Number.isFinite(v)) some.push(v); }
+  some.sort((a, b) => a - b);
+  const low = some[Math.floor(0.01 * some.length)] ?? 0, high = some[Math.ceil(0.99 * some.length) - 1] ?? 1;
+  return [low, high > low ? high : low + 1];
+}
+// First and last sample of a row of the map.
+const reach = (n) => timing ? own(n) : [0, T - 1];
 function drawMap() {
-  const s = meta.indices[colour], width = box.clientWidth, plot = Math.max(50, width - GUTTER), g = sized(map, width, N * rowHeight);
+  const s = meta.indices[colour], width = box.clientWidth, plot = Math.max(50, width - GUTTER), g = sized(map, width, N * rowHeight), flip = s.goal === "max";
   const cols = Math.min(T, Math.round(plot * (window.devicePixelRatio || 1))), picture = new ImageData(cols, N), out = new Uint32Array(picture.data.buffer);
-  // Colours span the middle 98 % of the levels, so that one extreme node does not hide the differences of the others.
-  const count = new Uint32Array(INFINITE + 1), every = Math.max(1, Math.floor(N * T / 200000));
-  for (let i = 0; i < N * T; i += every) count[level(s, i)]++;
-  let total = 0; for (let q = 1; q <= LEVELS; q++) total += count[q];
-  let lo = 1, hi = LEVELS, sum = 0;
-  for (let q = 1; q <= LEVELS; q++) { sum += count[q]; if (sum <= total * 0.01) lo = q; if (sum <= total * 0.99) hi = q + 1; }
-  hi = Math.max(hi, lo + 1);
-  const table = new Uint32Array(INFINITE + 1), flip = s.goal === "max";
-  for (let q = 1; q <= INFINITE; q++) {
-    const part = q === INFINITE ? 1 : (q - lo) / (hi - lo), [r, gr, b] = shade(flip ? 1 - part : part);
-    table[q] = (255 << 24) | (b << 16) | (gr << 8) | r;
-  }
-  table[0] = (255 << 24) | (235 << 16) | (232 << 8) | 230;
+  const ends = middle(s), none = (255 << 24) | (235 << 16) | (232 << 8) | 230;
+  const table = Uint32Array.from({ length: 256 }, (_, i) => { const [r, gr, b] = shade(i / 255); return (255 << 24) | (b << 16) | (gr << 8) | r; });
   // Columns have equal lengths of time, like the curves below: a long time without samples is a gap here too.
-  const span = clock[T - 1] - clock[0] || 1, first = Array.from({ length: cols + 1 }, (_, c) => c === cols ? T : at(clock[0] + c / cols * span));
-  for (let n = 0; n < N; n++) for (let c = 0; c < cols; c++) {
-    const a = first[c], b = first[c + 1];
-    let worst = 0;
-    if (a === b && a > 0 && clock[0] + c / cols * span - clock[a - 1] < GAP) worst = level(s, n * T + a - 1);
-    for (let t = a; t < b; t++) { const q = level(s, n * T + t); if (q && (!worst || (flip ? q < worst : q > worst))) worst = q; }
-    out[n * cols + c] = table[worst];
+  for (let n = 0; n < N; n++) {
+    const part = parts(s, n, ends), [begin, end] = reach(n), start = clock[begin], span = clock[end] - start || 1;
+    const gap = usualGap(clock, (t) => !Number.isNaN(part[t]));
+    for (let c = 0, a = begin, before = -1; c < cols; c++) {
+      const until = start + (c + 1) / cols * span;
+      let worst = NaN;
+      for (; a <= end && (clock[a] < until || c === cols - 1); a++) if (!Number.isNaN(part[a])) { before = a; if (!(worst >= part[a])) worst = part[a]; }
+      if (Number.isNaN(worst) && before >= 0 && until - clock[before] < gap) worst = part[before];
+      out[n * cols + c] = Number.isNaN(worst) ? none : table[Math.round(255 * Math.min(Math.max(worst, 0), 1))];
+    }
   }
   const sheet = make("canvas"); sheet.width = cols; sheet.height = N; sheet.getContext("2d").putImageData(picture, 0, 0);
   g.imageSmoothingEnabled = false;
@@ -32,23 +43,27 @@ function drawMap() {
   const alarms = meta.alarms.find((a) => a.index === s.name);
   if (alarms) {
     g.fillStyle = "#ff2d95";
-    for (let i = 0; i < alarms.row.length; i++) if (alarms.code[i] === 3)
-      g.fillRect(GUTTER + (clock[alarms.at[i]] - clock[0]) / span * plot - 1, alarms.row[i] * rowHeight, 3, rowHeight);
+    for (let i = 0; i < alarms.row.length; i++) if (alarms.code[i] === 3) {
+      const [begin, end] = reach(alarms.row[i]);
+      g.fillRect(GUTTER + (clock[alarms.at[i]] - clock[begin]) / (clock[end] - clock[begin] || 1) * plot - 1, alarms.row[i] * rowHeight, 3, rowHeight);
+    }
   }
-  const axis = sized($("mapaxis"), width, 36), across = (v) => GUTTER + (v - clock[0]) / span * plot;
+  const axis = sized($("mapaxis"), width, 36), across = (v) => GUTTER + (v - clock[0]) / (clock[T - 1] - clock[0] || 1) * plot;
   axis.fillStyle = "#5b6570"; axis.textAlign = "center"; axis.textBaseline = "top";
-  for (const [v, text] of timeTicks(clock[0], clock[T - 1], dated, Math.max(2, plot / 130)))
+  if (timing) axis.fillText(`from the first to the last sample of each ${meta.noun}`, GUTTER + plot / 2, 5);
+  else for (const [v, text] of timeTicks(clock[0], clock[T - 1], dated, Math.max(2, plot / 130)))
     axis.fillText(text, Math.min(Math.max(across(v), 34), width - 34), 5);
   axis.textAlign = "right"; axis.fillText(meta.time.name, width - 4, 20);
   if (GUTTER) {
     g.fillStyle = "#1b1f24"; g.textBaseline = "middle"; g.textAlign = "right";
     for (let n = 0; n < N; n++) if (rowHeight >= 9) g.fillText(fitted(g, meta.nodes[n], GUTTER - 10), GUTTER - 6, (n + 0.5) * rowHeight);
   }
-  const stops = Array.from({ length: 10 }, (_, i) => `rgb(${shade(flip ? 1 - i / 9 : i / 9)})`), scale = $("scale"), strip = make("i");
+  const stops = Array.from({ length: 10 }, (_, i) => `rgb(${shade(!scaling || !flip ? i / 9 : 1 - i / 9)})`), scale = $("scale"), strip = make("i");
   strip.style.background = `linear-gradient(to right, ${stops})`;
-  const edge = (q) => neat(s.log ? 10 ** scaled(s, q) : scaled(s, q)), pink = make("span", "▮ distress begins");
+  const edge = (v) => neat(s.log ? 10 ** v : v), pink = make("span", "▮ distress begins");
   pink.style.color = "#d6006c";
-  scale.replaceChildren(make("span", edge(lo)), strip, make("span", edge(hi)), make("span", "dark is good, yellow is bad"), ...(alarms ? [pink] : []));
+  const words = scaling ? [edge(ends[0]), edge(ends[1]), "dark is good, yellow is bad"] : ["usual", "1 in 1000", `how rare so bad a value is for the ${meta.noun} itself`];
+  scale.replaceChildren(make("span", words[0]), strip, make("span", words[1]), make("span", words[2]), ...(alarms ? [pink] : []));
 }
 function placeCursor() {
   const c = $("cursor");
@@ -56,6 +71,6 @@ function placeCursor() {
 }
 const mapRow = (e) => Math.min(N - 1, Math.max(0, Math.floor((e.clientY - map.getBoundingClientRect().top) / rowHeight)));
 const mapStep = (e) => {
-  const r = map.getBoundingClientRect();
-  return Math.min(T - 1, Math.max(0, at(clock[0] + (e.clientX - r.left - GUTTER) / (r.width - GUTTER) * (clock[T - 1] - clock[0]))));
+  const r = map.getBoundingClientRect(), [begin, end] = reach(mapRow(e));
+  return Math.min(T - 1, Math.max(0, at(clock[begin] + (e.clientX - r.left - GUTTER) / (r.width - GUTTER) * (clock[end] - clock[begin]))));
 };

@@ -1,70 +1,34 @@
 // One node: curves of its indices and columns, its clusters, a scatter plot.
-const LEFT = 50, RIGHT = 10, TOP = 20, BOTTOM = 8, curves = [];
+const curves = [];
 function buildCurves() {
   const add = (kind, s, height) => { const c = make("canvas"); c.setAttribute("role", "img"); $("curves").append(c); curves.push({ kind, s, height, canvas: c }); c.setAttribute("aria-label", s.name || kind); };
   for (const s of meta.indices) add("index", s, 160);
   for (const s of meta.detail.features.slice(0, MOST_FEATURES)) add("feature", s, 100);
   add("clusters", { name: "cluster" }, 92);
 }
-const stretch = (w) => (t) => LEFT + (clock[t] - clock[from]) / (clock[to] - clock[from] || 1) * (w - LEFT - RIGHT);
-function frame(c, low, high, tickList, text, width, last) {
-  const g = sized(c.canvas, width, c.height + (last ? 20 : 0)), y = (v) => TOP + (high - v) / (high - low || 1) * (c.height - TOP - BOTTOM);
-  g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "right"; g.textBaseline = "middle"; g.lineWidth = 1;
-  for (const [v, label] of tickList) {
-    g.beginPath(); g.moveTo(LEFT, y(v)); g.lineTo(width - RIGHT, y(v)); g.stroke(); g.fillText(label, LEFT - 5, y(v));
-  }
-  g.textAlign = "center"; g.textBaseline = "top";
-  const x = (v) => LEFT + (v - clock[from]) / (clock[to] - clock[from] || 1) * (width - LEFT - RIGHT);
-  for (const [v, label] of timeTicks(clock[from], clock[to], dated, Math.max(2, width / 130))) {
-    g.beginPath(); g.moveTo(x(v), TOP); g.lineTo(x(v), c.height - BOTTOM); g.stroke();
-    if (last) g.fillText(label, Math.min(x(v), width - 34), c.height - 4);
-  }
-  if (last) { g.textAlign = "right"; g.fillText(meta.time.name, width - RIGHT, c.height + 8); }
-  g.textAlign = "left"; g.textBaseline = "top"; g.fillStyle = "#1b1f24";
-  g.fillText(fitted(g, text, width - LEFT - RIGHT), LEFT, 4);
-  return [g, y];
-}
-// Of all values that fall on one column of pixels draw the first, lowest, highest and last: no peak is lost.
-function line(g, x, y, get, color) {
-  g.strokeStyle = color; g.lineWidth = 1.2; g.lineCap = "round"; g.beginPath();
-  let column = NaN, low = 0, high = 0, final = NaN;
-  const flush = () => { if (Number.isFinite(final)) { g.lineTo(column, y(low)); g.lineTo(column, y(high)); g.lineTo(column, y(final)); } };
-  for (let t = from; t <= to; t++) {
-    const v = get(t), at = Math.round(x(t) * 2) / 2;
-    if (!Number.isFinite(v)) { flush(); final = NaN; continue; }
-    if (t > from && clock[t] - clock[t - 1] > GAP) { flush(); final = NaN; }
-    if (!Number.isFinite(final)) { g.moveTo(at, y(v)); column = at; low = high = v; }
-    else if (at !== column) { flush(); g.lineTo(at, y(v)); column = at; low = high = v; }
-    else { if (v < low) low = v; if (v > high) high = v; }
-    final = v;
-  }
-  flush(); g.stroke();
+// A curve with its frame: what is drawn on, and where the samples are across.
+function begun(c, low, high, ticks, name, width, last) {
+  const [g, x, y] = frame({ canvas: c.canvas, height: c.height, low, high, ticks, name }, { from: clock[from], to: clock[to], dated, axis: meta.time.name }, width, last);
+  return [g, (t) => x(clock[t]), y, x];
 }
 const stride = () => Math.max(1, Math.ceil((to - from) / 20000));
-function bounds(get) {
-  let low = Infinity, high = -Infinity;
-  for (let t = from; t <= to; t++) { const v = get(t); if (Number.isFinite(v)) { if (v < low) low = v; if (v > high) high = v; } }
-  if (low > high) return [0, 1];
-  const pad = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5;
-  return [low - pad, high + pad];
-}
 function drawNode() {
-  const width = $("curves").clientWidth, x = stretch(width), known = chosen < meta.detail.rows;
+  const width = $("curves").clientWidth, known = chosen < meta.detail.rows;
   curves.forEach((c, i) => {
     const last = c === curves[curves.length - 1] || (!known && i === meta.indices.length - 1);
     c.canvas.hidden = c.kind !== "index" && !known;
     if (c.canvas.hidden) return;
-    if (c.kind === "index") drawIndex(c, width, x, last);
-    else if (c.kind === "feature") drawFeature(c, width, x, last);
-    else drawClusters(c, width, x, last);
+    if (c.kind === "index") drawIndex(c, width, last);
+    else if (c.kind === "feature") drawFeature(c, width, last);
+    else drawClusters(c, width, last);
   });
   $("scatterbox").hidden = !known;
   if (known) drawScatter();
 }
-function drawIndex(c, width, x, last) {
-  const s = c.s, get = series(s), [low, high] = bounds(get);
+function drawIndex(c, width, last) {
+  const s = c.s, get = series(s), [low, high] = bounds(get, from, to);
   const list = (s.log ? logTicks(low, high).map((v) => [v, neat(10 ** v)]) : ticks(low, high, 4).map((v) => [v, neat(v)]));
-  const [g, y] = frame(c, low, high, list, `${s.name}${s.log ? " (logarithmic)" : ""}: ${s.goal === "min" ? "small" : "large"} is good`, width, last), alarms = meta.alarms.find((a) => a.index === s.name);
+  const [g, x, y, across] = begun(c, low, high, list, `${s.name}${s.log ? " (logarithmic)" : ""}: ${s.goal === "min" ? "small" : "large"} is good`, width, last), alarms = meta.alarms.find((a) => a.index === s.name);
   if (alarms) {
     g.fillStyle = "#7A017722";
     for (let i = 0; i < alarms.spans.row.length; i++) if (alarms.spans.row[i] === chosen && alarms.spans.to[i] >= from && alarms.spans.from[i] <= to) {
@@ -75,7 +39,7 @@ function drawIndex(c, width, x, last) {
   g.strokeStyle = "#9aa3ab"; g.setLineDash([3, 3]);
   for (const t of meta.changes) if (t >= from && t <= to) { g.beginPath(); g.moveTo(x(t), TOP); g.lineTo(x(t), c.height - BOTTOM); g.stroke(); }
   g.setLineDash([]);
-  line(g, x, y, get, "#0072B2");
+  line(g, across, y, clock, get, from, to, s.gap, "#0072B2");
   let drawn = 0;
   if (alarms) for (let i = 0; i < alarms.row.length; i++) if (alarms.row[i] === chosen && alarms.at[i] >= from && alarms.at[i] <= to) {
     const v = get(alarms.at[i]);
@@ -83,10 +47,10 @@ function drawIndex(c, width, x, last) {
   }
   c.canvas.dataset.alarms = drawn;
 }
-function drawFeature(c, width, x, last) {
-  const s = c.s, get = series(s), [low, high] = bounds(get);
-  const [g, y] = frame(c, low, high, ticks(low, high, 4).map((v) => [v, neat(v)]), s.name, width, last);
-  g.globalAlpha = 0.35; line(g, x, y, get, "#8a949d"); g.globalAlpha = 1;
+function drawFeature(c, width, last) {
+  const s = c.s, get = series(s), [low, high] = bounds(get, from, to);
+  const [g, x, y, across] = begun(c, low, high, ticks(low, high, 4).map((v) => [v, neat(v)]), s.name, width, last);
+  g.globalAlpha = 0.35; line(g, across, y, clock, get, from, to, s.gap, "#8a949d"); g.globalAlpha = 1;
   for (let t = from; t <= to; t += stride()) {
     const v = get(t), l = labels[chosen * T + t];
     if (!Number.isFinite(v)) continue;
@@ -97,25 +61,25 @@ function drawFeature(c, width, x, last) {
   const column = 1 + meta.detail.features.indexOf(s);
   for (const a of meta.alarms) for (let i = 0; i < a.row.length; i++)
     if (a.row[i] === chosen && a.cause[i] === column && a.at[i] >= from && a.at[i] <= to) {
-      const v = get(a.at[i]), across = x(a.at[i]);
-      g.strokeStyle = "#D55E0099"; g.beginPath(); g.moveTo(across, TOP); g.lineTo(across, c.height - BOTTOM); g.stroke();
-      mark(g, across, Math.max(TOP + 9, y(Number.isFinite(v) ? v : high)), a.code[i]); drawn++;
+      const v = get(a.at[i]), here = x(a.at[i]);
+      g.strokeStyle = "#D55E0099"; g.beginPath(); g.moveTo(here, TOP); g.lineTo(here, c.height - BOTTOM); g.stroke();
+      mark(g, here, Math.max(TOP + 9, y(Number.isFinite(v) ? v : high)), a.code[i]); drawn++;
     }
   c.canvas.dataset.alarms = drawn;
 }
-function drawClusters(c, width, x, last) {
+function drawClusters(c, width, last) {
   let top = 1;
   for (let t = from; t <= to; t++) top = Math.max(top, ks[chosen * T + t]);
-  const [g, y] = frame(c, -0.6, top + 0.2, ticks(0, top, 3).filter(Number.isInteger).map((v) => [v, String(v)]), "cluster of each sample, and how many there are (line)", width, last);
+  const [g, x, y, across] = begun(c, -0.6, top + 0.2, ticks(0, top, 3).filter(Number.isInteger).map((v) => [v, String(v)]), "cluster of each sample, and how many there are (line)", width, last);
   for (let t = from; t <= to; t += stride()) {
     const l = labels[chosen * T + t];
     if (l !== 255) { g.fillStyle = PALETTE[l % PALETTE.length]; g.fillRect(x(t) - 1, y(l) - 2, 2.2, 4); }
   }
-  line(g, x, y, (t) => ks[chosen * T + t] || NaN, "#555");
+  line(g, across, y, clock, (t) => ks[chosen * T + t] || NaN, from, to, usualGap(clock, (t) => ks[chosen * T + t]), "#555");
 }
 function drawScatter() {
   const [a, b] = [meta.detail.features[px], meta.detail.features[py]], size = 330, g = sized($("scatter"), size, size);
-  const ga = series(a), gb = series(b), [l, h] = bounds(ga), [u, v] = bounds(gb);
+  const ga = series(a), gb = series(b), [l, h] = bounds(ga, from, to), [u, v] = bounds(gb, from, to);
   const X = (q) => 46 + (q - l) / (h - l) * (size - 56), Y = (q) => 8 + (v - q) / (v - u) * (size - 44);
   g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "center"; g.textBaseline = "top";
   for (const q of ticks(l, h, 4)) { g.beginPath(); g.moveTo(X(q), 8); g.lineTo(X(q), size - 36); g.stroke(); g.fillText(neat(q), X(q), size - 32); }
@@ -130,7 +94,7 @@ function drawScatter() {
   const shots = meta.detail.snapshots, K = meta.detail.slots, p = meta.detail.features.length;
   let snap = shots.findIndex((t) => t >= to); if (snap < 0) snap = shots.length - 1;
   for (let i = 0; i < K; i++) {
-    const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(a.low + centers[base + px]), cy = Y(b.low + centers[base + py]);
+    const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(a.low[chosen] + centers[base + px]), cy = Y(b.low[chosen] + centers[base + py]);
     if (!Number.isFinite(cx) || !Number.isFinite(cy) || cx < 46 || cx > size || cy < 0 || cy > size - 36) continue;
     for (const [w, color] of [[7, "#fff"], [4.6, "#1b1f24"], [2, PALETTE[i % PALETTE.length]]]) {
       g.strokeStyle = color; g.lineWidth = w; g.beginPath();

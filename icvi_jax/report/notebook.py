@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icvi_jax.indices.catalogue import catalogue
-from icvi_jax.monitors.story import story
+from icvi_jax.report.alarm_text import story
 from icvi_jax.report.plot import ALARMS, DIRECTION, PALETTE
 from icvi_jax.report.result import CHANGE, CODES
 from icvi_jax.types import Alarm, Reading

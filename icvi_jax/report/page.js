@@ -2,8 +2,9 @@
 function select(n, quiet) {
   const start = performance.now();
   chosen = Math.min(N - 1, Math.max(0, n));
+  [from, to] = own(chosen);
   const share = meta.missing[chosen];
-  $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${meta.nodes[chosen]} — distress score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
+  $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${meta.nodes[chosen]} — score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
   const story = meta.stories[chosen];
   $("story").replaceChildren(...(story.length ? story : ["Nothing: no alarm was raised."]).map((s) => make("li", s)));
   explain(); drawNode();
@@ -16,17 +17,11 @@ function select(n, quiet) {
 }
 // What the marks mean; those on the curves of columns are changes of these columns.
 function explain() {
-  const marks = Object.entries(ALARM).map(([code, [word, color]]) => [{ 1: "▼ ", 2: "▲ ", 3: "◆ " }[code] + word, color]), columns = new Set();
+  const marks = Object.entries(ALARM).map(([code, [word, color]]) => [SIGN[code] + word, color]), columns = new Set();
   for (const a of meta.alarms) a.row.forEach((row, i) => { if (row === chosen && a.cause[i]) columns.add(meta.detail.features[a.cause[i] - 1].name); });
   if (columns.size) marks.push([`│▼ change of ${[...columns].slice(0, 4).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
   if (meta.changes.length) marks.push(["┊ true change", ""]);
   $("legend").replaceChildren(...marks.map(([text, color]) => { const b = make("b", text); b.style.color = color; return b; }));
-}
-function tip(e, text) {
-  const t = $("tip");
-  if (!text) { t.hidden = true; return; }
-  t.hidden = false; t.textContent = text;
-  t.style.left = Math.min(e.clientX + 14, innerWidth - 350) + "px"; t.style.top = e.clientY + 14 + "px";
 }
 function nearest(e, canvas) {
   const r = canvas.getBoundingClientRect(), v = clock[from] + (e.clientX - r.left - LEFT) / (r.width - LEFT - RIGHT) * (clock[to] - clock[from]);
@@ -40,9 +35,9 @@ function listen() {
     c.canvas.onpointerdown = (e) => { begin = nearest(e, c.canvas); c.canvas.setPointerCapture(e.pointerId); };
     c.canvas.onpointermove = (e) => {
       const t = nearest(e, c.canvas), i = chosen * T + t;
-      const rows = [stamp(t), ...meta.indices.map((s) => `${s.name}: ${neat(value(s, i))}`)];
-      if (chosen < meta.detail.rows) rows.push(...meta.detail.features.slice(0, 8).map((s) => `${s.name}: ${neat(value(s, i))}`), `cluster ${labels[i] === 255 ? "–" : labels[i]} of ${ks[i]}`);
-      tip(e, (begin !== null && begin !== t ? `zoom ${stamp(Math.min(begin, t))} – ${stamp(Math.max(begin, t))}\n` : "") + rows.join("\n"));
+      const rows = [stamp(t), ...meta.indices.map((s) => `${s.name}: ${neat(value(s, chosen, t))}`)];
+      if (chosen < meta.detail.rows) rows.push(...meta.detail.features.slice(0, 8).map((s) => `${s.name}: ${neat(value(s, chosen, t))}`), `cluster ${labels[i] === 255 ? "–" : labels[i]} of ${ks[i]}`);
+      tip((begin !== null && begin !== t ? `zoom ${stamp(Math.min(begin, t))} – ${stamp(Math.max(begin, t))}\n` : "") + rows.join("\n"), e);
     };
     c.canvas.onpointerup = (e) => {
       const end = nearest(e, c.canvas);
@@ -50,12 +45,12 @@ function listen() {
       begin = null;
     };
     c.canvas.onpointerleave = () => tip();
-    c.canvas.ondblclick = () => { from = 0; to = Math.max(1, T - 1); drawNode(); };
+    c.canvas.ondblclick = () => { [from, to] = own(chosen); drawNode(); };
   }
   map.onclick = (e) => select(mapRow(e));
   map.onpointermove = (e) => {
     const n = mapRow(e), t = mapStep(e), s = meta.indices[colour];
-    tip(e, `${meta.nodes[n]}\n${stamp(t)}\n${s.name}: ${neat(value(s, n * T + t))}`);
+    tip(`${meta.nodes[n]}\n${stamp(t)}\n${s.name}: ${neat(value(s, n, t))}`, e);
   };
   map.onpointerleave = () => tip();
   box.onkeydown = (e) => {
@@ -63,6 +58,9 @@ function listen() {
     if (by) { e.preventDefault(); select(chosen + by); }
   };
   $("colour").onchange = (e) => { colour = e.target.selectedIndex; drawMap(); };
+  $("scaling").onchange = (e) => { scaling = e.target.selectedIndex; drawMap(); };
+  $("timing").selectedIndex = timing;
+  $("timing").onchange = (e) => { timing = e.target.selectedIndex; drawMap(); };
   $("find").onchange = (e) => { const n = meta.nodes.indexOf(e.target.value); if (n >= 0) select(n); };
   let wait;
   addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(() => { if (N > 1) drawMap(); drawNode(); }, 120); });
@@ -70,7 +68,7 @@ function listen() {
 function write() {
   const span = dated ? `${fullTime(clock[0])} to ${fullTime(clock[T - 1])}` : `${T * meta.factor} samples`;
   const alarms = meta.happened, heard = meta.alarms.find((a) => meta.indices.some((s) => s.name === a.index)), distressed = heard ? new Set(heard.spans.row).size : 0;
-  $("lead").textContent = `${N > 1 ? N + " nodes, " : ""}${span}. ${alarms ? alarms + (alarms === 1 ? " alarm" : " alarms") : "No alarm"}${N > 1 ? `; ${distressed === 1 ? "1 node was" : distressed + " nodes were"} in distress at some time` : ""}.`;
+  $("lead").textContent = `${N > 1 ? `${N} ${meta.noun}s, ` : ""}${N > 1 && meta.noun === "node" ? meta.samples.toLocaleString("en") + " samples, " : ""}${span}. ${alarms ? alarms + (alarms === 1 ? " alarm" : " alarms") : "No alarm"}${N > 1 ? `; ${distressed === 1 ? `1 ${meta.noun} was` : `${distressed} ${meta.noun}s were`} in distress at some time` : ""}.`;
   for (const s of meta.indices) {
     $("colour").append(make("option", `${s.name} — ${s.title}`));
     const row = make("tr");
@@ -81,7 +79,7 @@ function write() {
   for (const [word, text] of meta.settings) $("settings").append(make("dt", word), make("dd", text));
   const notes = [...meta.notes];
   if (meta.factor > 1) notes.push(`To keep this page small, curves show the worst of every ${meta.factor} samples; the table of readings has them all.`);
-  if (N > meta.detail.rows) notes.push(`Readings and clusters are shown for the ${meta.detail.rows} worst nodes; index curves for all.`);
+  if (N > meta.detail.rows) notes.push(`Readings and clusters are shown for the ${meta.detail.rows} worst ${meta.noun}s; index curves for all.`);
   if (meta.detail.features.length > MOST_FEATURES) notes.push(`Curves of the first ${MOST_FEATURES} of ${meta.detail.features.length} columns are drawn; the scatter plot offers all.`);
   if (meta.overflow) notes.push("More clusters were needed than there was room for: raise --capacity or --slots.");
   $("notes").append(...notes.map((n) => make("li", n)));
@@ -94,7 +92,8 @@ function write() {
     $("axes").append(s);
   }
 }
-window.icvi = { meta, select, zoom: (a, b) => { from = a; to = b; drawNode(); }, state: () => ({ chosen, from, to }) };
+for (const e of document.querySelectorAll("[data-noun]")) e.textContent = e.textContent.replaceAll("node", meta.noun);
+window.icvi = { meta, select, values: (name, n) => { const s = [...meta.indices, ...meta.detail.features].find((one) => one.name === name); return Array.from({ length: T }, (_, t) => value(s, n, t)); }, zoom: (a, b) => { from = a; to = b; drawNode(); }, state: () => ({ chosen, from, to }) };
 write(); buildCurves();
 if (N > 1) { $("fleet").hidden = false; drawMap(); }
 select(0, true); listen();

@@ -1,6 +1,7 @@
 """A result packed for the page: numbers in one compressed array of bytes, names and sentences as JSON.
 
-Index values become 12-bit steps of their (logarithmic) range, finer than a pixel. High and low bytes are stored one
+Values become 12-bit steps of the (logarithmic) range of their node, finer than a pixel; nodes may have different units,
+so no two share a range. High and low bytes are stored one
 after the other, since they compress better so. All nodes keep their index curves, the worst hundred also their readings
 and clusters. A page that would be too large is thinned in time: of several samples the worst index value stays.
 """
@@ -9,12 +10,21 @@ from __future__ import annotations
 
 import base64
 import zlib
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.alarm_text import indices_add, told
-from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, distress_score, true_changes, worst_first
+from icvi_jax.report.alarm_text import count_alarms, indices_add, told
+from icvi_jax.report.result import (
+    COLUMN_ALARMS,
+    ONE_CLUSTER,
+    Result,
+    distress_score,
+    missing_share,
+    true_changes,
+    worst_first,
+)
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
@@ -59,17 +69,42 @@ def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.floa
     return np.asarray(np.fmax.reduce(padded, axis=2) if goal == "min" else np.fmin.reduce(padded, axis=2))
 
 
-def quantize(values: NDArray[np.float32] | NDArray[np.float64], log: bool) -> tuple[NDArray[np.uint16], float, float]:
-    """Turn values into steps of their range; returns the steps and the range, in log10 if `log`."""
+class Steps(NamedTuple):
+    """Values of N nodes as steps of the range of each node.
+
+    Attributes
+    ----------
+    levels
+        (N, T): 0 is missing, 1 … `LEVELS` the range, `LEVELS` + 1 infinite.
+    low, high
+        (N,), the range of each node, in log10 where the scale is logarithmic.
+    """
+
+    levels: NDArray[np.uint16]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def quantize(values: NDArray[np.float32] | NDArray[np.float64], log: bool) -> Steps:
+    """Turn values (N, T) into steps of the range of each node.
+
+    Examples
+    --------
+    >>> quantize(np.array([[0.0, 5.0], [1e9, 2e9]]), log=False).levels.tolist()
+    [[1, 4094], [1, 4094]]
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.log10(values) if log else values.astype(np.float64)
     finite = np.isfinite(scaled)
-    low, high = (float(scaled[finite].min()), float(scaled[finite].max())) if finite.any() else (0.0, 1.0)
-    high = high if high > low else low + 1.0
-    steps = np.where(finite, np.round((np.where(finite, scaled, low) - low) / (high - low) * (LEVELS - 1)) + 1, 0)
+    some = finite.any(axis=1)
+    low = np.where(some, np.where(finite, scaled, np.inf).min(axis=1, initial=np.inf), 0.0)
+    high = np.where(some, np.where(finite, scaled, -np.inf).max(axis=1, initial=-np.inf), 1.0)
+    high = np.where(high > low, high, low + np.maximum(1.0, 1e-9 * np.abs(low)))
+    part = (np.where(finite, scaled, low[:, None]) - low[:, None]) / (high - low)[:, None]
+    steps = np.where(finite, np.round(part * (LEVELS - 1)) + 1, 0)
     steps = np.where(np.isposinf(scaled), LEVELS + 1, steps)
     # The logarithm of 0 is the bottom of the scale, not missing.
-    return np.where(np.isneginf(scaled), 1, steps).astype(np.uint16), low, high
+    return Steps(np.where(np.isneginf(scaled), 1, steps).astype(np.uint16), low, high)
 
 
 def pack(result: Result) -> tuple[dict[str, object], str]:
@@ -82,17 +117,15 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     for name, values in result.values.items():
         about = result.about[name]
         known = np.where(result.seen, values, np.nan)[order]  # a missing sample repeats the last value: show a gap
-        levels, low, high = quantize(pool(known, factor, about.goal), about.positive)
+        steps_of = quantize(pool(known, factor, about.goal), about.positive)
         indices.append(
             {
                 "name": name,
                 "title": about.title,
                 "goal": about.goal,
                 "log": about.positive,
-                "low": low,
-                "high": high,
                 "meaning": about.meaning,
-                "data": block.planes(levels),
+                **_placed(steps_of, block),
             }
         )
     shown = result.label[:1, thin].shape[1]
@@ -100,7 +133,8 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     dated = result.times is not None and result.times.dtype.kind == "M"
     times = np.arange(steps) if result.times is None else result.times
     clock = (times.astype("datetime64[us]").astype(np.int64) / 1e3 if dated else times.astype(np.float64))[thin]
-    stories, happened = _stories(result, order)
+    there = np.isfinite(result.x).any(axis=2)[order]
+    spans = [[int(row.argmax()), int(len(row) - 1 - row[::-1].argmax())] if row.any() else [0, 0] for row in there]
     return {
         "name": result.name,
         "nodes": [result.nodes[n] for n in order],
@@ -116,11 +150,14 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "alarms": [_alarms(result, name, order, factor, block) for name in result.codes],
         "detail": _detail(result, order[:detailed], thin, block),
         "changes": (true_changes(result) // factor).tolist(),
-        "stories": stories,
-        "happened": sum(happened),
+        "spans": [[first // factor, last // factor] for first, last in spans],
+        "samples": int(there.sum()),
+        "noun": "candidate" if result.settings[:1] and result.settings[0][0] == "candidates" else "node",
+        "stories": _stories(result, order),
+        "happened": count_alarms(result.codes)[0],
         "settings": result.settings,
         "notes": [*result.notes, *([ONE_CLUSTER.capitalize()] if result.k.max() <= 1 else [])],
-        "missing": [round(float(1 - result.seen[n].mean()), 4) for n in order],
+        "missing": missing_share(result)[order].round(4).tolist(),
         "overflow": bool(result.overflow.any()),
     }, block.text()
 
@@ -159,12 +196,13 @@ def _causes(
 def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) -> dict[str, object]:
     """Readings, clusters and centres of the worst nodes."""
     x = result.x[rows][:, thin]
-    features = []
+    features, lowest = [], []
     for j, name in enumerate(result.features):
-        levels, low, high = quantize(x[:, :, j], log=False)
-        features.append({"name": name, "low": low, "high": high, "data": block.planes(levels)})
+        steps = quantize(x[:, :, j], log=False)
+        lowest.append(steps.low)
+        features.append({"name": name, **_placed(steps, block)})
     # Relative to the smallest reading: single precision is not enough for a centre far from zero.
-    centers = (result.centers[rows] - np.array([feature["low"] for feature in features])).astype(np.float32)
+    centers = (result.centers[rows] - np.stack(lowest, axis=1)[:, None, None]).astype(np.float32)
     return {
         "rows": len(rows),
         "features": features,
@@ -178,17 +216,20 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: Block) 
     }
 
 
-def _stories(result: Result, order: NDArray[np.int64]) -> tuple[list[list[str]], list[int]]:
-    """Sentences about what happened to each node, and how many alarms there were."""
-    stories, happened = [], []
+def _placed(steps: Steps, block: Block) -> dict[str, object]:
+    """Where the steps and the ranges of a series are."""
+    return {"low": block.add(steps.low), "high": block.add(steps.high), "data": block.planes(steps.levels)}
+
+
+def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
+    """Sentences about what happened to each node."""
+    stories = []
     for n in order:
         sentences: list[str] = []
-        happened.append(0)
         for name, codes in result.codes.items():
             if codes[n].any():
                 said = told(result, int(n), name)
-                happened[-1] += len(said)
-                several = len(result.codes) > 1 and name != CHANGE
+                several = len(result.codes) > 1 and name not in COLUMN_ALARMS
                 sentences += [f"{name}: {sentence}" if several else sentence for sentence in said[:MOST_SENTENCES]]
                 if len(said) > MOST_SENTENCES:
                     sentences.append(f"… and {len(said) - MOST_SENTENCES} more")
@@ -196,4 +237,4 @@ def _stories(result: Result, order: NDArray[np.int64]) -> tuple[list[list[str]],
         if sentences and add:
             sentences.append(f"{add[0].upper()}{add[1:]}.")
         stories.append(sentences)
-    return stories, happened
+    return stories

@@ -21,6 +21,7 @@ ALARMS = {1: ("#D55E00", "v"), 2: ("#009E73", "^"), 3: ("#7A0177", "X")}
 MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS, MOST_PIXELS = 6, 16, 200, 20_000, 1500
 GAP = 8  # a curve is interrupted after a gap of so many times the usual interval
 DAY = 86_400  # seconds
+FEW = 20  # the first values of a node have too short a past to be unusual
 DIRECTION = {"min": "small is good", "max": "large is good"}
 
 
@@ -176,14 +177,13 @@ def _fleet(result: Result) -> Figure:
     drawn, axes = _subplots(1 + len(worst), [4.0] + [1.5] * len(worst))
     about, (x, label) = result.about[name], axis_of(result)
     shown, extent = _heat(x, np.stack([_shown(result, int(n), name) for n in rows]), about)
-    low, high = np.nanpercentile(shown, (1, 99)) if np.isfinite(shown).any() else (0, 1)
     picture = axes[0].imshow(
-        shown,
+        unusual(shown, about.goal),
         aspect="auto",
         interpolation="nearest",
-        cmap="cividis" if about.goal == "min" else "cividis_r",
-        vmin=low,
-        vmax=high,
+        cmap="cividis",
+        vmin=0,
+        vmax=1,
         extent=(*extent, len(rows), 0),
     )
     axes[0].grid(visible=False)
@@ -191,8 +191,8 @@ def _fleet(result: Result) -> Figure:
     axes[0].set_ylabel(
         f"{noun}, worst first" + (f" (worst {MOST_ROWS} of {len(order)})" if len(order) > MOST_ROWS else ""), fontsize=8
     )
-    unit = f"log₁₀ {name}" if about.positive else name
-    drawn.colorbar(picture, ax=axes[0], label=f"{unit} ({DIRECTION[about.goal]})")
+    bar = drawn.colorbar(picture, ax=axes[0], label=f"{name}: how rare so bad a value\nis for the {noun[:-1]} itself")
+    bar.set_ticks([0, 1 / 3, 2 / 3, 1], labels=["usual", "1 in 10", "1 in 100", "1 in 1000"], fontsize=7)
     if len(rows) <= 30:
         axes[0].set_yticks(np.arange(len(rows)) + 0.5, [_fitted(result.nodes[n], 28) for n in rows], fontsize=6)
     for one, node in zip(axes[1:], worst):
@@ -225,6 +225,30 @@ def _heat(x: Times, values: NDArray[np.float64], about: About) -> tuple[NDArray[
     before = np.maximum(np.searchsorted(number, left, side="right") - 1, 0)
     near = left - number[before] < GAP * np.median(np.diff(number)) if len(number) > 1 else left < low
     return np.where(near & ~np.isin(np.arange(columns), column), out[:, column[before]], out), (float(low), float(high))
+
+
+def unusual(values: NDArray[np.float64], goal: str) -> NDArray[np.float64]:
+    """How unusual each value (N, T) is for its node, 0 to 1: its rank among the values before it, in thirds of nines.
+
+    The same as `unusual` in the report's script. Values are compared in 256 steps of the range of their node.
+
+    Examples
+    --------
+    >>> unusual(np.array([[1.0] * 99 + [2.0]]), "min")[0, [50, 99]].round(2).tolist()
+    [0.0, 0.67]
+    """
+    out = np.full(values.shape, np.nan)
+    for row, one in zip(out, values if goal == "min" else -values):
+        known = np.flatnonzero(np.isfinite(one))
+        if not known.size:
+            continue
+        low, span = one[known].min(), np.ptp(one[known]) or 1.0
+        step = ((one[known] - low) / span * 255).round().astype(int)
+        counts = np.cumsum(np.eye(257, dtype=np.int32)[step + 1], axis=0)  # how often each step came so far
+        n = np.arange(len(known))
+        below = np.cumsum(counts, axis=1)[n, step]
+        row[known] = np.where(n < FEW, 0.0, np.minimum(1.0, -np.log10(1 - below / (n + 1)) / 3))
+    return out
 
 
 def _wrapped(text: str, width: int, lines: int) -> str:

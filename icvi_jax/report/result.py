@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from icvi_jax.tables.table import Times
 
 CODES = ("quiet", "spike", "recovered", "distress")
-CHANGE = "change"  # the name of alarms of columns
+CHANGE, STUCK = "change", "stuck"
+COLUMN_ALARMS = (CHANGE, STUCK)
+"""Names of alarms of columns; all others are of indices."""
 ONE_CLUSTER = "only one cluster all the time: the indices have nothing to compare"
 
 
@@ -121,19 +123,27 @@ def distress_score(result: Result) -> NDArray[np.float64]:
     rows with any reading."""
     total = np.zeros(len(result.nodes))
     for name in (*listeners(result)[:1], *columns_of(result)):
-        rows = np.isfinite(result.x).any(axis=2) if name == CHANGE else result.seen
+        rows = np.isfinite(result.x).any(axis=2) if name in COLUMN_ALARMS else result.seen
         total += (result.score[name] * rows).sum(axis=1, dtype=np.float64) / np.maximum(rows.sum(axis=1), 1)
     return total
 
 
+def missing_share(result: Result) -> NDArray[np.float64]:
+    """The share of samples of each node that are missing or incomplete, from its first reading to its last, (N,)."""
+    there = np.isfinite(result.x).any(axis=2)
+    first, last = there.argmax(axis=1), there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
+    whole = [float(1 - seen[a : b + 1].mean()) for seen, a, b in zip(result.seen, first, last)]
+    return np.where(there.any(axis=1), whole, 1.0)
+
+
 def listeners(result: Result) -> list[str]:
     """Names of the alarms of indices."""
-    return [name for name in result.codes if name != CHANGE]
+    return [name for name in result.codes if name not in COLUMN_ALARMS]
 
 
 def columns_of(result: Result) -> list[str]:
-    """Names of the alarms of columns: one, or none."""
-    return [name for name in result.codes if name == CHANGE]
+    """Names of the alarms of columns: changes first."""
+    return [name for name in COLUMN_ALARMS if name in result.codes]
 
 
 def worst_first(result: Result) -> NDArray[np.int64]:

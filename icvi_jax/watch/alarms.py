@@ -9,15 +9,10 @@ from typing import SupportsFloat
 
 import numpy as np
 
-from icvi_jax.report.result import CHANGE, CODES
+from icvi_jax.report.alarm_text import MEANING, alarm_word
+from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.types import Alarm
 from icvi_jax.watch.ticks import Tick
-
-MEANING = {
-    "spike": "something new has arrived",
-    "recovered": "the clusters have learned what was new",
-    "distress": "the clusters do not fit the new data",
-}
 
 
 def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
@@ -26,7 +21,7 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
     raised = [(int(i), name) for name, alarm in reading.alarms.items() for i in np.flatnonzero(alarm.code)]
     for i, name in sorted(raised, key=lambda found: found[0]):
         alarm, values, sample = reading.alarms[name], reading.values.get(name), tick.samples[i]
-        word, cause = CODES[int(alarm.code[i])], int(alarm.cause[i])
+        word, cause = alarm_word(name, int(alarm.code[i])), int(alarm.cause[i])
         column = features[cause] if 0 <= cause < len(features) else None
         number = int(tick.numbers[i])
         record: dict[str, object] = {
@@ -41,14 +36,14 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "sample": number,
             "cause": column,
             "p": plain(alarm.p[i]),
-            "reason": f"{column} changed" if column else MEANING[word],
+            "reason": f"{column} changed" if column else MEANING.get(word, "something changed"),
         }
         yield str(record["id"]), record
 
 
 def score_of(alarms: dict[str, Alarm]) -> np.ndarray:
     """How bad each node is by its indices; where no index is watched, by the alarms of its columns."""
-    listening = [alarm for name, alarm in alarms.items() if name != CHANGE]
+    listening = [alarm for name, alarm in alarms.items() if name not in COLUMN_ALARMS]
     if listening:
         return np.asarray(listening[0].score)
     columns = next(iter(alarms.values()))

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.watch.alarm_text import moved
+from icvi_jax.report.alarm_text import unusual_reading
 from icvi_jax.watch.alarms import score_of
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.sample import seconds, zone_of
@@ -21,7 +21,7 @@ from icvi_jax.watch.ticks import Tick
 
 ROOM = 64
 EVENTS = 500
-WITH_DETAIL = ("spike", "distress")
+WITH_DETAIL = ("spike", "distress")  # an alarm of a column names it already
 Kind = TypeVar("Kind", bound=np.generic)
 
 
@@ -32,7 +32,7 @@ class History(NamedTuple):
     ----------
     time : seconds since 1970, or in the unit of the feed; NaN where unknown.
     x : (n, p), the readings.
-    label, k, code : cluster of each sample, number of clusters, and alarm.
+    label, k, code, cause : cluster of each sample, number of clusters, alarm, and the column that raised it (−1 none).
     score : of the first monitor.
     values : (n, indices).
     """
@@ -42,6 +42,7 @@ class History(NamedTuple):
     label: NDArray[np.int16]
     k: NDArray[np.int16]
     code: NDArray[np.uint8]
+    cause: NDArray[np.int16]
     score: NDArray[np.float32]
     values: NDArray[np.float32]
 
@@ -64,7 +65,7 @@ class Board:
     zone : time zone of each row whose times have one.
     head : samples of each row so far.
     heard, alarmed : when each row last sent a sample and raised an alarm, by `time.monotonic`.
-    last : code of its last alarm.
+    last : the word for its last alarm.
     here : whether this process has the node now.
     count : events so far.
     """
@@ -91,7 +92,8 @@ class Board:
         self._maps: dict[str, list[int]] = {}
         self.head = np.zeros(0, np.int64)
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
-        self.here, self.alarmed, self.last = np.zeros(0, bool), np.full(0, -np.inf), np.zeros(0, np.uint8)
+        self.here, self.alarmed = np.zeros(0, bool), np.full(0, -np.inf)
+        self.last: dict[int, str] = {}
         n = length
         self._rings = History(
             np.zeros((0, n)),
@@ -99,6 +101,7 @@ class Board:
             np.zeros((0, n), np.int16),
             np.zeros((0, n), np.int16),
             np.zeros((0, n), np.uint8),
+            np.zeros((0, n), np.int16),
             np.zeros((0, n), np.float32),
             np.zeros((0, n, len(self.indices)), np.float32),
         )
@@ -106,7 +109,7 @@ class Board:
     @property
     def bytes_per_node(self) -> int:
         """Memory of the ring buffer of one node."""
-        return self.length * (8 + 8 * len(self.features) + 2 + 2 + 1 + 4 + 4 * len(self.indices))
+        return self.length * (8 + 8 * len(self.features) + 2 + 2 + 1 + 2 + 4 + 4 * len(self.indices))
 
     def add(self, shard: Shard, tick: Tick) -> None:
         """Add one step of the fleet."""
@@ -139,10 +142,12 @@ class Board:
         alarms = list(reading.alarms.values())
         if alarms:
             code = np.max([alarm.code for alarm in alarms], axis=0)
+            cause = np.max([np.where(alarm.code == code, alarm.cause, -1) for alarm in alarms], axis=0)
+            rings.cause[rows, at] = np.where((code > 0) & (cause >= 0), np.array([*columns, -1])[cause], -1)
             rings.code[rows, at], rings.score[rows, at] = code, score_of(reading.alarms)
             self.score[rows] = rings.score[rows, at]
             loud = rows[code != 0]
-            self.alarmed[loud], self.last[loud] = time.monotonic(), code[code != 0]
+            self.alarmed[loud] = time.monotonic()
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
 
     def event(self, alarm: dict[str, object], back: int = 0) -> None:
@@ -150,12 +155,16 @@ class Board:
         with self.lock:
             self.count += 1
             event = alarm | {"number": self.count, "at": time.time()}
+            if str(alarm["node"]) in self.rows:
+                self.last[self.rows[str(alarm["node"])]] = str(alarm["alarm"])
             if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause"):
                 row = self.rows[str(alarm["node"])]
                 x = self._history(row, self.length).x
                 here = [i for i in range(x.shape[1]) if np.isfinite(x[:, i]).any()]
                 names = [self.features[i] for i in here]
-                detail = moved(x[: len(x) - back][:, here], names, self.units) if len(x) > back and here else ""
+                detail = (
+                    unusual_reading(x[: len(x) - back][:, here], names, self.units) if len(x) > back and here else ""
+                )
                 event["reason"] = f"{alarm['reason']}; {detail}" if detail else alarm["reason"]
             self.events.append(event)
 
@@ -191,11 +200,10 @@ class Board:
             new[: len(a)] = a
             return new
 
-        time, x, label, k, code, score, values = self._rings
-        known = longer(time, np.nan), longer(x, np.nan)
-        self._rings = History(*known, longer(label), longer(k), longer(code), longer(score), longer(values))
+        time, x, *others = self._rings
+        self._rings = History(longer(time, np.nan), longer(x, np.nan), *(longer(one) for one in others))
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
-        self.alarmed, self.last = longer(self.alarmed, -np.inf), longer(self.last)
+        self.alarmed = longer(self.alarmed, -np.inf)
         self.score, self.standing = longer(self.score), longer(self.standing)
 
     def history(self, name: str) -> History | None:

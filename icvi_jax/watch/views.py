@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.indices.catalogue import catalogue
-from icvi_jax.report.result import CODES
 from icvi_jax.watch.metrics import Fleet
 from icvi_jax.watch.ring_buffers import Board
 
@@ -87,7 +86,7 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
                 "muted": board.names[row] in muted,
                 "heard": _number(now - board.heard[row], 3),
                 "alarmed": _number(now - board.alarmed[row], 3),
-                "last": CODES[board.last[row]],
+                "last": board.last.get(row, "quiet"),
                 "values": short(strip.values[:, which]) if board.indices else [],
                 "codes": strip.code.tolist(),
             }
@@ -125,6 +124,7 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         "label": history.label.tolist(),
         "k": history.k.tolist(),
         "code": history.code.tolist(),
+        "cause": [board.features[column] if column >= 0 else "" for column in history.cause.tolist()],
         "events": events,
     }
 

@@ -9,8 +9,8 @@ import pytest
 from icvi_jax import Change
 from icvi_jax.cli import main
 from icvi_jax.cli.alarms import budget_of, monitors_of
-from icvi_jax.cli.compute import raised
 from icvi_jax.cli.options import Alarms
+from icvi_jax.report.alarm_text import count_alarms as raised
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,27 @@ def test_a_change_that_is_soon_over_is_told_as_it_was(tmp_path, capsys):
     path = tmp_path / "burst.csv"
     path.write_text("flow\n" + "\n".join(map(str, flow)))
     assert main(["run", str(path), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if "flow fell" in line)
-    assert "from about 30" in line and ", soon over" in line
+    line = next(line for line in capsys.readouterr().out.splitlines() if "at sample 80" in line)
+    assert re.search(r"flow fell from about (29|30)\.?\d* to 1[3-7]\.?\d* \(.*\), soon over$", line)
+
+
+def test_one_row_far_away_is_told_with_its_own_value(tmp_path, capsys):
+    value = np.random.default_rng(3).normal(33.44, 0.02, 900)
+    value[700] = 9.09
+    path = tmp_path / "outlier.csv"
+    path.write_text("value\n" + "\n".join(map(str, value)))
+    assert main(["run", str(path), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "at sample 70" in line)
+    assert re.search(r"value fell from about 33\.4\d* to 9\.09 ", line)
+
+
+def test_what_comes_again_and_again_is_not_called_rare():
+    from icvi_jax.report.alarm_text import describe
+
+    recent = np.array([3.0] * 60 + [9.0])
+    first, fifth = describe("change", "job", recent, 0.0055), describe("change", "job", recent, 0.0055, 4, 1440)
+    assert "once in about 2,700 rows" in first.text and first.once_in_rows == 2700
+    assert "alarm 5 of this column: about one in 290 rows" in fifth.text and fifth.once_in_rows == 290
 
 
 def test_settle_keeps_still(pump, tmp_path, capsys):
@@ -138,7 +157,7 @@ def test_days_need_dates(tmp_path, capsys):
 def test_without_a_promise_it_is_as_in_the_paper(tmp_path, capsys):
     assert main(["run", "s2", "--monitor", "distress", "--false-alarms", "none", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "not promised" in said and "distress: the clusters do not fit" in said
+    assert "not promised" in said and "distress: the index stayed far" in said
 
 
 def test_monitors_are_listed(capsys):
@@ -166,4 +185,5 @@ def test_what_was_raised_is_counted_once_and_entirely():
 def test_a_distress_that_counts_with_its_spike_is_said(tmp_path, capsys):
     assert main(["run", "s2", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"raised: 11 alarms.*; 1 distress after a spike counts with it", out) and "alarms of xb: 2" in out
+    assert re.search(r"raised: 11 alarms.*; 1 distress after a spike counts with it", out)
+    assert "alarms of xb: 1 (1 distress after a spike counts with it)" in out

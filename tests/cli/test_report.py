@@ -158,3 +158,85 @@ def test_the_legend_says_which_columns_changed(driver, distressed):
     driver.execute_script("icvi.select(2)")
     assert "change" not in legend.text
     assert "on the curve of a column, that the column changed" not in driver.find_element("tag name", "body").text
+
+
+UNITS = {
+    "cpu": (20, 8),
+    "bytes of a machine with a very long name 17": (2e9, 3e8),
+    "volts": (3.3, 0.01),
+    "kelvin": (293, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def four_units(tmp_path_factory):
+    """Four nodes with four units, each in a month of its own; returns the report and the readings of each node."""
+    folder, rng = tmp_path_factory.mktemp("units"), np.random.default_rng(0)
+    readings = {}
+    for month, (name, (level, scale)) in enumerate(UNITS.items(), 1):
+        x = level + scale * 0.3 * rng.normal(size=(700, 2))
+        x[500:, 0] += 2 * scale
+        times = np.datetime64(f"2024-0{month}-01T00:00") + 10 * np.arange(700)
+        rows = [f"{t},{a:.9g},{b:.9g}" for t, (a, b) in zip(times, x)]
+        (folder / f"{name}.csv").write_text("\n".join(["time,a,b", *rows]))
+        readings[name] = x
+    assert main(["fleet", str(folder), "--out", str(folder / "out")]) == 0
+    return folder / "out" / "report.html", readings
+
+
+def test_each_node_is_drawn_in_its_own_unit_and_time(driver, four_units):
+    """What is drawn is within 1 % of the numbers, fills its canvas, and its time axis is that of the node."""
+    report, readings = four_units
+    browser.open_report(driver, report)
+    assert not browser.errors(driver)
+    assert driver.find_elements("tag name", "input")[0].get_attribute("id") == "find"
+    for node, x in readings.items():
+        place = driver.execute_script("return icvi.meta.nodes.indexOf(arguments[0])", node)
+        driver.execute_script("icvi.select(arguments[0])", place)
+        state = driver.execute_script("return icvi.state()")
+        assert 690 <= state["to"] - state["from"] <= 700, "the time axis is that of the node"
+        for j, column in enumerate("ab"):
+            drawn = np.array(
+                driver.execute_script("return icvi.values(arguments[0], arguments[1])", column, place), float
+            )
+            drawn = drawn[np.isfinite(drawn)]
+            assert len(drawn) == 700 and np.abs(drawn / x[:, j] - 1).max() < 0.01
+            assert np.abs(drawn - x[:, j]).max() < 0.01 * np.ptp(x[:, j])
+        heights = driver.execute_script(
+            """const c = document.querySelector('#curves canvas[aria-label="a"]'), g = c.getContext("2d");
+            const d = g.getImageData(0, 0, c.width, c.height).data, out = [];
+            for (let x = 60; x < c.width - 12; x += 2) { const ys = [];
+              for (let y = 22; y < c.height - 8; y++) {
+                const i = 4 * (y * c.width + x), [r, gr, b, a] = d.slice(i, i + 4);
+                if (a > 100 && Math.max(r, gr, b) - Math.min(r, gr, b) > 60) ys.push(y); }
+              if (ys.length) out.push([x, ys.reduce((p, q) => p + q) / ys.length]); } return [c.height, out];"""
+        )
+        # The picture: after five sevenths of the time the dots are higher by the step, in pixels of the axis.
+        height, found = heights[0], np.array(heights[1])
+        left = found[found[:, 0] < found[-1, 0] * 0.68, 1]
+        right = found[found[:, 0] > found[-1, 0] * 0.76, 1]
+        pixels = (height - 28) / (1.12 * np.ptp(x[:, 0]))
+        assert np.median(left) - np.median(right) == pytest.approx(
+            pixels * (x[500:, 0].mean() - x[:500, 0].mean()), rel=0.15
+        )
+
+
+def test_colours_of_the_map_say_what_is_unusual_for_a_node(driver, four_units):
+    """By default each node is compared with its own past; the scale of all nodes is a choice."""
+    browser.open_report(driver, four_units[0])
+    shades = "const m = document.getElementById('map'), g = m.getContext('2d'); return [0, 1, 2, 3].map((n) => "
+    shades += "{ const d = g.getImageData(200, (n + .5) * 20, m.width - 210, 1).data, s = new Set(); "
+    shades += "for (let i = 0; i < d.length; i += 4) s.add(d[i] + ',' + d[i + 1]); return s.size; });"
+    assert min(driver.execute_script(shades)) > 20, "no row is of one colour"
+    before = driver.execute_script("return document.getElementById('map').toDataURL()")
+    driver.execute_script("const s = document.getElementById('scaling'); s.selectedIndex = 1; s.onchange({target: s})")
+    assert driver.execute_script("return document.getElementById('map').toDataURL()") != before
+    assert "dark is good" in driver.find_element("id", "scale").text
+
+
+def test_samples_are_readings_and_the_table_has_no_empty_rows(four_units, capsys):
+    report, readings = four_units
+    rows = (report.parent / "readings.csv").read_text().splitlines()
+    assert len(rows) == 1 + sum(map(len, readings.values()))
+    assert main(["fleet", str(report.parent.parent), "--out", str(report.parent / "again")]) == 0
+    assert "4 nodes, 2,800 samples from" in capsys.readouterr().out

@@ -1,5 +1,5 @@
 // All nodes: numbers, one cell for each node of a large fleet, and the ranking with its heat map.
-import { $, make, whole, count, colour, ago, ask, tip } from "./parts.js";
+import { $, whole, count, ago, ask } from "./parts.js";
 
 const STATES = [["fine", "--good"], ["alarm lately", "--warn"], ["distress", "--bad"], ["silent", "--soft"], ["muted", "--line"]];
 const CELL = [14, 10, 7, 5], MANY = 50;
@@ -31,7 +31,7 @@ async function overview(fleet) {
   if (box.hidden) return;
   if (names.length !== states.length) names = (await ask("api/names", {}) || { names: [] }).names;
   const width = box.clientWidth, { size, across } = grid(states.length, width), g = sized($("cells"), width, Math.ceil(states.length / across) * size);
-  const paint = STATES.map(([, name]) => colour(name)), seen = STATES.map(() => 0);
+  const paint = STATES.map(([, name]) => css(name)), seen = STATES.map(() => 0);
   for (let i = 0; i < states.length; i++) {
     seen[states[i]] += 1;
     g.globalAlpha = states[i] === "0" ? 0.35 : 1;
@@ -49,10 +49,13 @@ $("cells").onmousemove = (event) => tip(cellAt(event), event);
 $("cells").onmouseleave = () => tip("");
 
 // ---- the ranking --------------------------------------------------------------------------------------------------------
-function scaleOf(rows, positive) {
-  const all = rows.flatMap((r) => r.values).filter((v) => v !== null && (!positive || v > 0)).map((v) => positive ? Math.log(v) : v).sort((a, b) => a - b);
-  const low = all[Math.floor(0.01 * all.length)] ?? 0, high = all[Math.ceil(0.99 * all.length) - 1] ?? 1;
-  return [low, Math.max(high, low + 1e-12)];
+// The part of the colour scale of each value: how unusual it is for its node, or one scale for all nodes on the page.
+function partsOf(rows, flip) {
+  if ($("scaling").selectedIndex === 0) return rows.map((r) => [...unusual(levelsOf(r.values), flip)]);
+  const positive = rows.every((r) => r.values.every((v) => v === null || v > 0)), scaled = (v) => positive ? Math.log(v) : v;
+  const all = rows.flatMap((r) => r.values).filter((v) => v !== null).map(scaled).sort((a, b) => a - b);
+  const low = all[Math.floor(0.01 * all.length)] ?? 0, high = Math.max(all[Math.ceil(0.99 * all.length) - 1] ?? 1, low + 1e-12);
+  return rows.map((r) => r.values.map((v) => v === null ? NaN : flip ? (high - scaled(v)) / (high - low) : (scaled(v) - low) / (high - low)));
 }
 function word(n) {
   if (n.muted) return ["muted", ""];
@@ -69,8 +72,8 @@ export function drawFleet(fleet, chosen) {
   $("back").disabled = fleet.page === 0; $("on").disabled = fleet.page === fleet.pages - 1;
   $("span").textContent = `${fleet.index}, last ${fleet.strip} samples`;
   overview(fleet);
-  const positive = fleet.nodes.every((r) => r.values.every((v) => v === null || v > 0)), [low, high] = scaleOf(fleet.nodes, positive);
-  const body = $("rows").tBodies[0], width = $("span").clientWidth - 16, none = colour("--none");
+  const parts = partsOf(fleet.nodes, flip);
+  const body = $("rows").tBodies[0], width = $("span").clientWidth - 16, none = css("--none");
   while (body.rows.length > fleet.nodes.length) body.deleteRow(-1);
   while (body.rows.length < fleet.nodes.length) addRow(body);
   fleet.nodes.forEach((n, i) => {
@@ -80,11 +83,11 @@ export function drawFleet(fleet, chosen) {
     state.textContent = state.title = text; state.className = style;
     heard.textContent = ago(n.heard);
     row.className = (n.name === chosen ? "chosen " : "") + (n.muted ? "muted" : "");
-    drawStrip(strip.firstChild, n, width, fleet.strip, low, high, flip, positive, none);
+    drawStrip(strip.firstChild, n, parts[i], width, fleet.strip, none);
   });
-  const bar = make("canvas"), g = sized(bar, 120, 12), edge = (v) => neat(positive ? Math.exp(v) : v);
-  for (let i = 0; i < 10; i++) { g.fillStyle = `rgb(${shade(flip ? 1 - i / 9 : i / 9)})`; g.fillRect(i * 12, 0, 12, 12); }
-  $("scale").replaceChildren(make("span", edge(low)), bar, make("span", edge(high)));
+  const bar = make("canvas"), g = sized(bar, 120, 12);
+  for (let i = 0; i < 10; i++) { g.fillStyle = `rgb(${shade(i / 9)})`; g.fillRect(i * 12, 0, 12, 12); }
+  $("scale").replaceChildren(make("span", "usual"), bar, make("span", $("scaling").selectedIndex ? "bad" : "rare"));
 }
 function addRow(body) {
   const row = body.insertRow();
@@ -93,11 +96,10 @@ function addRow(body) {
   row.onclick = () => choose(row.dataset.name);
   row.onkeydown = (e) => { if (e.key === "Enter") choose(row.dataset.name); };
 }
-function drawStrip(canvas, n, width, cells, low, high, flip, positive, none) {
+function drawStrip(canvas, n, parts, width, cells, none) {
   const g = sized(canvas, Math.max(width, 60), 16), each = Math.max(width, 60) / cells, start = cells - n.values.length;
-  n.values.forEach((v, i) => {
-    const part = v === null ? null : ((positive ? Math.log(v) : v) - low) / (high - low), x = (start + i) * each;
-    g.fillStyle = n.codes[i] === 3 ? "#ff2d95" : part === null ? none : `rgb(${shade(flip ? 1 - part : part)})`;
-    g.fillRect(x, 0, each + 0.5, 16);
+  parts.forEach((part, i) => {
+    g.fillStyle = n.codes[i] === 3 ? "#ff2d95" : Number.isNaN(part) ? none : `rgb(${shade(part)})`;
+    g.fillRect((start + i) * each, 0, each + 0.5, 16);
   });
 }

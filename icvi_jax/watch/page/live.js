@@ -1,5 +1,5 @@
 // The live page: gets events from the watch and asks it for the data on the screen. Names are only set as text.
-import { $, make, count, ask, moment } from "./parts.js";
+import { $, count, ask, moment } from "./parts.js";
 import { tiles, drawFleet, onChoose } from "./fleet.js";
 import { drawNode } from "./node.js";
 
@@ -64,6 +64,7 @@ $("pause").onclick = () => {
 };
 $("find").oninput = () => { page = 0; refresh(true); };
 $("colour").onchange = (e) => { index = e.target.value; refresh(true); };
+$("scaling").onchange = () => { if (fleet) drawFleet(fleet, chosen); };
 $("back").onclick = () => { page = Math.max(0, page - 1); refresh(true); };
 $("on").onclick = () => { page += 1; refresh(true); };
 $("mute").onclick = async () => {
@@ -72,7 +73,7 @@ $("mute").onclick = async () => {
   refresh(true);
 };
 addEventListener("resize", () => { if (fleet) drawFleet(fleet, chosen); if (node) drawNode(node); });
-for (const [code, [word]] of Object.entries(ALARM)) $("legend").append(make("b", { 1: "▼ ", 2: "▲ ", 3: "◆ " }[code] + word, word));
+for (const [code, [word]] of Object.entries(ALARM)) $("legend").append(make("b", SIGN[code] + word, word));
 window.icvi = { select: choose, state: () => ({ page, index, chosen, paused, fleet, node, names: [...$("rows").tBodies[0].rows].map((r) => r.dataset.name) }) };
 const named = new URLSearchParams("n=" + location.hash.slice(1).replaceAll("+", "%2B")).get("n");
 if (named) choose(named, false); else refresh(true);

@@ -1,7 +1,6 @@
 // One node: its recent curves, clusters and alarms.
-import { $, make, count, colour, ago, moment, tip } from "./parts.js";
+import { $, count, ago, moment } from "./parts.js";
 
-const LEFT = 62, RIGHT = 10;
 let shown = null, at = null;
 
 const offset = (zone) => /^[+-]/.test(zone) ? (zone[0] === "-" ? -1 : 1) * (60 * +zone.slice(1, 3) + +zone.slice(4, 6)) * 60000 : 0;
@@ -11,8 +10,8 @@ function prepared(n) {
   const titled = (name) => n.units[name] ? `${name} [${n.units[name]}]` : name;
   const curves = [
     ...Object.entries(n.indices).map(([name, values]) => ({ name, values, height: 120, color: "--curve", marks: true })),
-    ...Object.entries(n.features).map(([name, values]) => ({ name: titled(name), values, height: 90, color: "--ink" })),
-    { name: "cluster", values: n.label.map((v) => v < 0 ? null : v), height: 70, dots: true }];
+    ...Object.entries(n.features).map(([name, values]) => ({ name: titled(name), column: name, values, height: 90, color: "--ink" })),
+    { name: "cluster", values: n.label.map((v) => v < 0 ? null : v), height: 84, dots: true }];
   const axis = known ? (n.time_name || "time") + (dated ? ` (${n.zone || "UTC"})` : "") : "sample";
   return { ...n, clock, dated, curves, axis };
 }
@@ -34,35 +33,23 @@ function curves() {
   while (box.childElementCount < all.length) box.append(make("canvas"));
   all.forEach((c, i) => { box.children[i].setAttribute("aria-label", c.name); draw(box.children[i], c, box.clientWidth, i === all.length - 1); });
 }
-function reach(values) {
-  const good = values.filter((v) => v !== null);
-  const low = good.length ? Math.min(...good) : 0, high = good.length ? Math.max(...good) : 1;
-  const pad = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5;
-  return [low - pad, high + pad];
-}
 const across = (width) => { const a = shown.clock[0] ?? 0, b = shown.clock.at(-1) ?? 1; return (t) => LEFT + (t - a) / (b - a || 1) * (width - LEFT - RIGHT); };
 function draw(canvas, c, width, last) {
-  const g = sized(canvas, width, c.height + (last ? 34 : 0)), [low, high] = reach(c.values), { clock, dated } = shown;
-  const x = across(width), y = (v) => 8 + (high - v) / (high - low) * (c.height - 16), soft = colour("--soft");
-  g.strokeStyle = colour("--grid"); g.fillStyle = soft; g.textAlign = "right"; g.textBaseline = "middle"; g.lineWidth = 1;
-  for (const v of ticks(low, high, 4).filter((v) => !c.dots || Number.isInteger(v))) { g.beginPath(); g.moveTo(LEFT, y(v)); g.lineTo(width - RIGHT, y(v)); g.stroke(); g.fillText(neat(v), LEFT - 5, y(v)); }
-  if (last && clock.length > 1) {
-    g.textAlign = "center"; g.textBaseline = "top";
-    for (const [v, text] of timeTicks(clock[0], clock.at(-1), dated, Math.max(2, width / 130))) g.fillText(text, Math.min(x(v), width - 34), c.height - 2);
-    g.fillText(shown.axis, (LEFT + width) / 2, c.height + 15);
-  }
+  const { clock, dated } = shown, T = clock.length, get = (i) => c.values[i], [low, high] = c.dots ? [-0.6, Math.max(1, ...c.values) + 0.4] : bounds(get, 0, T - 1);
+  const list = ticks(low, high, 4).filter((v) => !c.dots || Number.isInteger(v)).map((v) => [v, neat(v)]);
+  const time = { from: clock[0] ?? 0, to: clock.at(-1) ?? 1, dated, axis: shown.axis };
+  const [g, x, y] = frame({ canvas, height: c.height, name: c.name, low, high, ticks: list }, time, width, last);
   if (c.dots) c.values.forEach((v, i) => { if (v !== null) { g.fillStyle = PALETTE[v % PALETTE.length]; g.fillRect(x(clock[i]) - 1.5, y(v) - 1.5, 3, 3); } });
-  else {
-    g.strokeStyle = colour(c.color); g.lineWidth = 1.2; g.beginPath();
-    let pen = false;
-    c.values.forEach((v, i) => { if (v === null) pen = false; else if (pen) g.lineTo(x(clock[i]), y(v)); else { g.moveTo(x(clock[i]), y(v)); pen = true; } });
-    g.stroke();
-  }
-  if (at !== null && clock[at] !== undefined) { g.strokeStyle = soft; g.lineWidth = 1; g.beginPath(); g.moveTo(x(clock[at]), 0); g.lineTo(x(clock[at]), c.height); g.stroke(); }
-  g.font = "12px system-ui, sans-serif"; g.textAlign = "left"; g.textBaseline = "top";
-  g.fillStyle = colour("--label"); g.fillRect(LEFT + 2, 0, g.measureText(c.name).width + 6, 15);
-  g.fillStyle = colour("--ink"); g.fillText(c.name, LEFT + 5, 1);
-  if (c.marks) shown.code.forEach((code, i) => { if (ALARM[code] && c.values[i] !== null) mark(g, x(clock[i]), y(c.values[i]), code); });
+  else line(g, x, y, clock, get, 0, T - 1, usualGap(clock, (i) => get(i) !== null), css(c.color));
+  if (at !== null && clock[at] !== undefined) { g.strokeStyle = css("--soft"); g.lineWidth = 1; g.beginPath(); g.moveTo(x(clock[at]), TOP); g.lineTo(x(clock[at]), c.height - BOTTOM); g.stroke(); }
+  let drawn = 0;
+  // An alarm of a column is marked on the curve of that column, one of an index on those of the indices.
+  shown.code.forEach((code, i) => {
+    if (!ALARM[code] || c.dots || (shown.cause[i] ? shown.cause[i] !== c.column : !c.marks)) return;
+    if (shown.cause[i]) { g.strokeStyle = "#D55E0099"; g.beginPath(); g.moveTo(x(clock[i]), TOP); g.lineTo(x(clock[i]), c.height - BOTTOM); g.stroke(); }
+    mark(g, x(clock[i]), Math.max(TOP + 9, y(c.values[i] ?? high)), code); drawn++;
+  });
+  canvas.dataset.alarms = drawn;
 }
 
 // ---- the pointer --------------------------------------------------------------------------------------------------------

@@ -1,14 +1,7 @@
-// Functions that all files of the page use.
+// Functions that all files of the page use; those that the report uses too are in draw.js.
 export const $ = (id) => document.getElementById(id);
-export function make(tag, text, name) {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (name) element.className = name;
-  return element;
-}
 export const whole = (n) => n.toLocaleString("en");
 export const count = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
-export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function ago(seconds) {
   if (seconds === null) return "never";
@@ -25,12 +18,4 @@ export function moment(event) {
 export async function ask(path, values) {
   const answer = await fetch(path + "?" + new URLSearchParams(values));
   return answer.ok ? answer.json() : null;
-}
-export function tip(text, event) {
-  const box = $("tip");
-  box.hidden = !text;
-  if (!text) return;
-  box.textContent = text;
-  box.style.left = Math.min(event.clientX + 14, innerWidth - 220) + "px";
-  box.style.top = event.clientY + 16 + "px";
 }
