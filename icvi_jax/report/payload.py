@@ -22,6 +22,7 @@ from icvi_jax.report.result import (
     Result,
     distress_score,
     missing_share,
+    present,
     true_changes,
     worst_first,
 )
@@ -133,7 +134,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     dated = result.times is not None and result.times.dtype.kind == "M"
     times = np.arange(steps) if result.times is None else result.times
     clock = (times.astype("datetime64[us]").astype(np.int64) / 1e3 if dated else times.astype(np.float64))[thin]
-    there = np.isfinite(result.x).any(axis=2)[order]
+    there = present(result)[order]
     spans = [[int(row.argmax()), int(len(row) - 1 - row[::-1].argmax())] if row.any() else [0, 0] for row in there]
     return {
         "name": result.name,

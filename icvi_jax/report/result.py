@@ -123,14 +123,19 @@ def distress_score(result: Result) -> NDArray[np.float64]:
     rows with any reading."""
     total = np.zeros(len(result.nodes))
     for name in (*listeners(result)[:1], *columns_of(result)):
-        rows = np.isfinite(result.x).any(axis=2) if name in COLUMN_ALARMS else result.seen
+        rows = present(result) if name in COLUMN_ALARMS else result.seen
         total += (result.score[name] * rows).sum(axis=1, dtype=np.float64) / np.maximum(rows.sum(axis=1), 1)
     return total
 
 
+def present(result: Result) -> NDArray[np.bool_]:
+    """Rows of each node with any reading, (N, T); the others are only there since nodes share a time axis."""
+    return np.asarray(np.isfinite(result.x).any(axis=2), np.bool_)
+
+
 def missing_share(result: Result) -> NDArray[np.float64]:
     """The share of samples of each node that are missing or incomplete, from its first reading to its last, (N,)."""
-    there = np.isfinite(result.x).any(axis=2)
+    there = present(result)
     first, last = there.argmax(axis=1), there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
     whole = [float(1 - seen[a : b + 1].mean()) for seen, a, b in zip(result.seen, first, last)]
     return np.where(there.any(axis=1), whole, 1.0)

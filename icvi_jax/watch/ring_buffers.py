@@ -200,8 +200,12 @@ class Board:
             new[: len(a)] = a
             return new
 
-        time, x, *others = self._rings
-        self._rings = History(longer(time, np.nan), longer(x, np.nan), *(longer(one) for one in others))
+        time, x, label, k, code, cause, score, values = self._rings
+        known = longer(time, np.nan), longer(x, np.nan)
+        alarms = longer(code), longer(cause), longer(score)
+        self._rings = History(
+            known[0], known[1], longer(label), longer(k), alarms[0], alarms[1], alarms[2], longer(values)
+        )
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
         self.alarmed = longer(self.alarmed, -np.inf)
         self.score, self.standing = longer(self.score), longer(self.standing)
