@@ -57,12 +57,12 @@ class Code:
 
 def kernel_of(pipe: icvi.Pipeline, p: int) -> Kernel:
     """The kernel that `run_fleet` launches."""
-    return Kernel(Advance(KEEP), pipe, pipe.init(p).kept._replace(anchor=None), p, False)
+    return Kernel(Advance(KEEP), pipe, pipe.init(p)._replace(anchor=None), p, False)
 
 
 def lowered(kernel: Kernel, pipe: icvi.Pipeline, p: int, N: int = 65536, T: int = 10_000) -> bytes:
     """The kernel in the language of Triton."""
-    words = jax.eval_shape(kernel.words, pipe.init(p, (N,)).kept._replace(anchor=None))
+    words = jax.eval_shape(kernel.words, pipe.init(p, (N,))._replace(anchor=None))
     X = jax.ShapeDtypeStruct((T, p, N), jnp.float32)
     scan = jax.jit(partial(kernel.scan, "triton", elapsed=None, steps=T))
     module = scan.trace(pipe, words=words, X=X).lower(lowering_platforms=("cuda",)).compiler_ir()

@@ -7,10 +7,21 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.export import Exported
+from jax.export import Exported, register_namedtuple_serialization
 
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import whole
+
+
+def register_serialization() -> None:
+    """Let `jax.export` write the states and readings of this library: a function of yours may take and return them."""
+    for kind in tuple.__subclasses__():
+        if kind.__module__.startswith("icvi_jax.") and "_fields" in vars(kind):
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            register_namedtuple_serialization(kind, serialized_name=name)
+
+
+register_serialization()  # all states are known: the pipeline above imports the parts
 
 Leaves: TypeAlias = list[jax.Array]
 """The arrays of a pytree, in order."""

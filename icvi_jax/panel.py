@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.anchor import about, no_anchor, set_anchor
-from icvi_jax.gate import check_shapes, complete, layout, punctual, renamed
+from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor
 from icvi_jax.indices import Index
-from icvi_jax.numerics.arrays import cast, namespace, usable
+from icvi_jax.numerics.arrays import advance, cast, library, namespace, usable
 from icvi_jax.numerics.moments import weights
-from icvi_jax.pipeline_state import PanelState as PanelState
 from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
+
+S = TypeVar("S")
+"""A state."""
+
+
+class PanelState(NamedTuple):
+    """The state of a panel.
+
+    Attributes
+    ----------
+    anchor : the first usable sample, subtracted from all coordinates.
+    missing : (*streams), samples that were not usable.
+    prototypes : centres (relative to the anchor) and active slots after the last sample.
+    statistics : states by name of the statistic.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> state = icvi.Panel(indices=(icvi.XieBeni(),)).init(k=2, features=3, xp=np)
+    >>> sorted(state.statistics)
+    ['count', 'dispersion', 'separation']
+    """
+
+    anchor: Anchor
+    missing: Array
+    prototypes: Prototypes
+    statistics: dict[str, State]
+
+    def after(self, event: Event) -> PanelState:
+        """The state after a sample, but for its statistics."""
+        return self._replace(missing=advance(self.missing, ~event.seen), prototypes=event.after)
 
 
 @spec
@@ -92,7 +122,7 @@ class Panel:
         whole("Panel.init", "k", k)
         whole("Panel.init", "features", features)
         xp, dtype, streams = layout(xp, dtype, streams)
-        return PanelState(
+        start = PanelState(
             no_anchor(features, streams, xp, dtype),
             xp.zeros(streams, dtype=xp.int32),
             Prototypes(
@@ -102,6 +132,7 @@ class Panel:
             ),
             self.start(k, features, streams, xp, dtype),
         )
+        return own_arrays(start, xp)
 
     def start(self, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> dict[str, State]:
         """The states of all statistics before any sample."""
@@ -279,3 +310,59 @@ def _transform(factor: Array, x: Array) -> Array:
     p = x.shape[0]
     wide = (p,) + (1,) * (x.ndim - 1)
     return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(p)])
+
+
+def punctual(elapsed: Array | None, x: Array) -> Array:
+    """Whether the time since the last sample is valid, (*streams): finite and not negative."""
+    xp = namespace(x)
+    if elapsed is None:
+        return xp.ones_like(x[0, ...], dtype=xp.bool)
+    gap = cast(elapsed, x)
+    return xp.isfinite(gap) & (gap >= 0) & xp.ones_like(x[0, ...], dtype=xp.bool)
+
+
+def complete(x: Array, u: Array, centers: Array, active: Array) -> Array:
+    """Whether sample, memberships and all centres in use are usable numbers."""
+    xp = namespace(x)
+    shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
+    return xp.all(usable(x), axis=0) & xp.all(usable(u), axis=0) & xp.all(usable(shown), axis=(0, 1))
+
+
+def check_shapes(anchor: Anchor, prototypes: Prototypes, x: Array, u: Array, centers: Array) -> None:
+    """Raise a ValueError unless sample, memberships and centres have the shapes of a panel's state."""
+    shape = anchor.high.shape
+    expected = {"x": shape, "u": prototypes.active.shape, "centers": prototypes.centers.shape}
+    for (field, shape), got in zip(expected.items(), (x, u, centers)):
+        if tuple(got.shape) != tuple(shape):
+            raise ValueError(f"Panel.step({field}=…): expected shape {tuple(shape)}, got {tuple(got.shape)}")
+
+
+def renamed(names: Array | None, clusters: Array | None, seen: Array) -> Array | None:
+    """The cluster names of the slots after a sample with `clusters`; None if they are not needed."""
+    if names is None or clusters is None:
+        return names
+    xp = namespace(names)
+    return xp.where(seen, xp.astype(xp.asarray(clusters), names.dtype), names)
+
+
+def layout(xp: Namespace, dtype: object, streams: tuple[int, ...] | int) -> tuple[Namespace, object, tuple[int, ...]]:
+    """The array-API form of `xp`, its default float if `dtype` is None, and `streams` as a tuple."""
+    xp = library(xp)
+    streams = (streams,) if isinstance(streams, int) else tuple(streams)
+    dtype = xp.asarray(0.0).dtype if dtype is None else dtype
+    if not xp.isdtype(xp.empty(0, dtype=dtype).dtype, "real floating"):
+        raise ValueError(f"init(dtype={dtype}): expected a type of floats, float32 or float64")
+    return xp, dtype, streams
+
+
+def own_arrays(state: S, xp: Namespace) -> S:
+    """A state none of whose arrays is there twice: one may donate it, or change its NumPy arrays one by one."""
+    met: set[int] = set()
+
+    def own(a: Array) -> Array:
+        again = id(a) in met
+        met.add(id(a))
+        return xp.asarray(a, copy=True) if again else a
+
+    mine: S = jax.tree.map(own, state)
+    return mine

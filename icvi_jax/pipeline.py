@@ -3,25 +3,64 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from icvi_jax.anchor import about, back, no_anchor, set_anchor
+from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor
 from icvi_jax.clusterers import Clusterer
-from icvi_jax.gate import layout, punctual
+from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
-from icvi_jax.numerics.arrays import namespace, usable
-from icvi_jax.panel import Panel
-from icvi_jax.pipeline_state import Kept
-from icvi_jax.pipeline_state import PipelineState as PipelineState
+from icvi_jax.numerics.arrays import advance, namespace, usable
+from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
 SURPRISE = "surprise"
 """The name with which monitors watch the squared distance of a sample from the nearest centre."""
+
+
+class PipelineState(NamedTuple):
+    """The state of a pipeline: all that the next step reads, and nothing twice. Its size does not grow with the stream.
+
+    Attributes
+    ----------
+    anchor : the first usable value of each column, subtracted from all coordinates.
+    missing : (*streams), samples that were not usable.
+    scaler : state of `Standardize`, or None.
+    clusterer : state of the clusterer, or None. The centres are here only: `panel` asks it for them.
+    statistics : states by name of the statistic.
+    monitors : states of the monitors by name.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> state = pipe.init(features=2, xp=np)
+    >>> sorted(state.panel.statistics), state.panel.prototypes.centers.shape
+    (['count', 'dispersion', 'separation'], (2, 2))
+    """
+
+    anchor: Anchor
+    missing: Array
+    scaler: State | None
+    clusterer: State | None
+    statistics: dict[str, State]
+    monitors: dict[str, State]
+
+    @property
+    def panel(self) -> PanelState:
+        """State of the panel, for `icvi_jax.explain` and the functions of a panel.
+
+        A pipeline without a panel has one without statistics; without a clusterer it has no slots.
+        """
+        there = _nowhere(self.anchor.high) if self.clusterer is None else prototypes_of(self.clusterer)
+        return PanelState(self.anchor, self.missing, there, self.statistics)
 
 
 @spec
@@ -59,6 +98,11 @@ class Pipeline:
             asks = [f"the index {index.name!r}" for index in self.indices if index.grouped] or ['Panel(of="clusters")']
             kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes per cluster"
             raise ValueError(f"Pipeline(clusterer={kind}): {asks[0]} needs {needed}, such as MergeSplit")
+        if self.clusterer is not None and type(self.clusterer).prototypes is not Clusterer.prototypes:
+            kind = type(self.clusterer).__name__
+            raise ValueError(
+                f"Pipeline(clusterer={kind}): make `prototypes` a property of its state, not a method here"
+            )
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
@@ -118,7 +162,7 @@ class Pipeline:
         """
         whole("Pipeline.init", "features", features)
         xp, dtype, streams = layout(xp, dtype, streams)
-        start = Kept(
+        start = PipelineState(
             anchor=no_anchor(features, streams, xp, dtype),
             missing=xp.zeros(streams, dtype=xp.int32),
             scaler=None if self.standardize is None else self.standardize.init(features, streams, xp, dtype),
@@ -131,29 +175,29 @@ class Pipeline:
                 for name, monitor in self.monitors.items()
             },
         )
-        return self.restored(start)
+        return own_arrays(start, xp)
 
-    def restored(self, kept: Kept) -> PipelineState:
-        """The state of which `kept` is what must be remembered."""
-        if self.clusterer is None:
-            return kept.state(_nowhere(kept.anchor.high))
-        return kept.state(self.clusterer.prototypes(kept.clusterer))
+    @property
+    def step(self) -> PipelineStep:
+        """Process one sample: a pure function (state, x (p, *streams), elapsed=None) → (state, reading).
 
-    def step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-        """Process one sample `x` (p, *streams).
+        It equals that of another pipeline with the same structure and numbers, so that JAX does not trace and compile a
+        second `jax.lax.scan(pipe.step, …)` again.
 
-        If it is not finite, it is missing: nothing changes, except that monitors of samples use the columns with
+        If a sample is not finite, it is missing: nothing changes, except that monitors of samples use the columns with
         values. `elapsed` is the time since the last sample seen; the panel's forgetting is per unit of this time. If it
         is negative or not finite, the sample is missing.
         """
+        return step_of(self)
+
+    def _step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
         xp, high = namespace(state.anchor.high), state.anchor.high
         x = xp.asarray(x, dtype=high.dtype)
         if tuple(x.shape) != tuple(high.shape):
             raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
         fit = usable(x)
         anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
-        state = state._replace(panel=state.panel._replace(anchor=anchor))
-        state, reading = self.advance(state, about(anchor, x), elapsed)
+        state, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
         return state, reading._replace(centers=back(anchor, reading.centers))
 
     def advance(self, state: PipelineState, z: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
@@ -171,9 +215,10 @@ class Pipeline:
         if self.clusterer is not None:
             clusterer, event = self.clusterer.step(state.clusterer, x, seen)
         if self.panel is None or self.clusterer is None:
-            panel, values = state.panel.after(event), dict[str, Array]()
+            missing, statistics, values = advance(state.missing, ~seen), state.statistics, dict[str, Array]()
         else:
             panel, values = self.panel.observe(state.panel, event, elapsed, self.clusterer.crisp)
+            missing, statistics = panel.missing, panel.statistics
         shown, centers = event.shown, event.after.centers
         if shown is None:
             raise TypeError(f"{type(self.clusterer).__name__}.step: the event must have `shown`, which readings show")
@@ -181,7 +226,7 @@ class Pipeline:
         if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
-        return PipelineState(panel, scaler, clusterer, monitors), Reading(
+        return PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors), Reading(
             values,
             shown.label,
             event.u,
@@ -219,6 +264,43 @@ class Pipeline:
                 (one,) = mine.values()
                 new[name], alarms[name] = monitor.step(states[name], one.value, one.seen, one.goal, one.positive)
         return new, alarms
+
+
+class PipelineStep:
+    """The step of a pipeline, a function that is compared by the structure and the numbers of the pipeline."""
+
+    def __init__(self, pipe: Pipeline, key: tuple[object, ...]) -> None:
+        self._pipe, self._key = pipe, key
+
+    def __call__(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
+        """The state and the reading after one sample `x` (p, *streams)."""
+        return self._pipe._step(state, x, elapsed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PipelineStep) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+STEPS = 64
+"""So many steps are remembered: JAX holds what it compiled for a function only as long as the function itself lives."""
+
+_steps: OrderedDict[tuple[object, ...], PipelineStep] = OrderedDict()
+
+
+def step_of(pipe: Pipeline) -> PipelineStep:
+    """The step of a pipeline: the same object for equal pipelines, for the last `STEPS` of them."""
+    leaves, structure = jax.tree.flatten(pipe)
+    # Arrays, which may be on a device or traced, are told apart by what they are, not by their values.
+    key = structure, *((type(a), a if isinstance(a, (int, float)) else id(a)) for a in leaves)
+    if any(isinstance(a, jax.core.Tracer) for a in leaves):
+        return PipelineStep(pipe, key)
+    step = _steps.pop(key, None) or PipelineStep(pipe, key)
+    _steps[key] = step
+    if len(_steps) > STEPS:
+        _steps.popitem(last=False)
+    return step
 
 
 def _named(monitor: Monitor | SampleMonitor, name: str) -> Monitor | SampleMonitor:

@@ -19,8 +19,7 @@ from icvi_jax.anchor import about
 from icvi_jax.indices import WB, BallHall, CalinskiHarabasz, Index, RSquared, XieBeni
 from icvi_jax.numerics.arrays import cast, count, larger, namespace, slots, smaller, squares, usable
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.pipeline import Pipeline
-from icvi_jax.pipeline_state import PipelineState
+from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.statistics import Dispersion, Overall, Separation, Statistic, Stats
 from icvi_jax.types import Array, Event, Prototypes, State
 

@@ -35,5 +35,5 @@ def plain_loop(pipe, X, elapsed=None, every=1):
     """One call of the step a sample, in NumPy."""
     state = pipe.init(X.shape[2], (len(X),), xp=np, dtype=X.dtype)
     gaps = None if elapsed is None else np.asarray(elapsed, X.dtype).T
-    state, readings = loop(icvi.Pipeline.step, pipe, state, X.transpose(1, 2, 0), gaps, every)
+    state, readings = loop(lambda pipe, *now: pipe.step(*now), pipe, state, X.transpose(1, 2, 0), gaps, every)
     return icvi.Run(state, jax.tree.map(lambda a: np.moveaxis(a, -1, 0), readings))

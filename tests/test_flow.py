@@ -67,7 +67,7 @@ def test_an_anchor_of_two_words_keeps_what_one_would_lose():
     anchor = Anchor(np.full(1, high), np.full(1, origin - float(high), np.float32), np.ones(1, bool))
     pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=1), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
     state = pipe.init(1, xp=np, dtype=np.float32)
-    state = state._replace(panel=state.panel._replace(anchor=anchor))
+    state = state._replace(anchor=anchor)
     state, reading = pipe.advance(state, np.array([0.25], np.float32))
     assert reading.centers[0, 0] == 0.25
     assert abs(float(anchor.high[0]) + float(anchor.low[0]) - origin) < 1e-5

@@ -7,7 +7,6 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.engine.engine import Engine, fresh
-from icvi_jax.pipeline_state import Kept
 
 INDICES = (icvi.XieBeni(), icvi.DaviesBouldin())
 PANEL = icvi.Panel(indices=INDICES, forgetting=0.95)
@@ -87,19 +86,6 @@ def test_its_panel_is_that_of_the_last_sample(name, way):
         np.testing.assert_allclose(value, values[index], rtol=2e-5, err_msg=index)
 
 
-@every
-def test_what_is_kept_is_all_that_a_step_reads(name):
-    """The prototypes are written and not read: wrong ones do no harm, and the rest gives them back."""
-    pipe, X = PIPES[name], samples(N=1)[0]
-    state = pipe.init(2, xp=np)
-    for x in X[:-1]:
-        state, _ = pipe.step(state, x)
-    want = pipe.step(state, X[-1])
-    equal(pipe.restored(state.kept), state)
-    wrong = jax.tree.map(lambda a: np.full_like(a, 7), state.panel.prototypes)
-    equal(pipe.step(state._replace(panel=state.panel._replace(prototypes=wrong)), X[-1]), want)
-
-
 def test_the_pipeline_and_its_parts_by_hand_are_the_same():
     pipe, X = PIPES["rebirth"], samples(N=1)[0].astype(float)
     X = X[np.isfinite(X).all(1)]
@@ -131,6 +117,51 @@ def test_a_file_has_the_centres_once(name, tmp_path):
     file = icvi.save(tmp_path / "state.icvi", pipe, state)
     with np.load(file) as content:
         held = [field for field in content.files if field.startswith("state")]
-        assert {field.removeprefix("state.").split(".")[0].split("[")[0] for field in held} <= set(Kept._fields)
-        assert sum(content[field].nbytes for field in held) == sum(a.nbytes for a in jax.tree.leaves(state.kept))
+        assert {field.removeprefix("state.").split(".")[0].split("[")[0] for field in held} <= set(state._fields)
+        assert sum(content[field].nbytes for field in held) == sum(a.nbytes for a in jax.tree.leaves(state))
     equal(icvi.load(file, pipe, xp=np), state)
+
+
+@every
+def test_no_array_of_a_state_is_there_twice(name):
+    pipe, x = PIPES[name], jnp.ones(2)
+    for state in (pipe.init(2), pipe.init(2, (3,), xp=np)):
+        leaves = jax.tree.leaves(state)
+        assert len({id(a) for a in leaves}) == len(leaves)
+    donated, _ = jax.jit(pipe.step, donate_argnums=0)(pipe.init(2), x)  # an error where a buffer is given twice
+    equal(donated, jax.jit(pipe.step)(pipe.init(2), x)[0])
+
+
+def test_steps_are_compared_by_structure_and_numbers():
+    def made(forgetting, k=3):
+        panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=forgetting)
+        return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=k), panel=panel)
+
+    assert made(0.9).step is made(0.9).step
+    assert made(0.9).step != made(0.8).step and made(0.9).step != made(0.9, k=2).step
+    traces, X = [], jnp.asarray(samples(N=1)[0][:5])
+
+    def count(*args, **kwargs):
+        traces.append(args[0])
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    try:
+        first = jax.lax.scan(made(0.91).step, made(0.91).init(2), X)
+        compiled = traces.count("/jax/core/compile/backend_compile_duration")
+        again = jax.lax.scan(made(0.91).step, made(0.91).init(2), X)
+        assert compiled and traces.count("/jax/core/compile/backend_compile_duration") == compiled
+    finally:
+        jax.monitoring.clear_event_listeners()
+    equal(first, again)
+    other = jax.lax.scan(made(0.5).step, made(0.5).init(2), X)[1].values["xb"]
+    assert not np.allclose(other, first[1].values["xb"], equal_nan=True)
+
+
+@every
+def test_jax_export_writes_a_function_of_the_state(name):
+    pytest.importorskip("flatbuffers")
+    pipe, x = PIPES[name], jnp.ones(2)
+    program = jax.export.deserialize(jax.export.export(jax.jit(pipe.step))(pipe.init(2), x).serialize())
+    got, want = program.call(pipe.init(2), x), jax.jit(pipe.step)(pipe.init(2), x)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    equal(got, want)

@@ -239,8 +239,8 @@ def _understood(
     if xp is not np and anchor.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
         advice = "load it with xp=numpy, or call jax.config.update('jax_enable_x64', True) first"
         raise CheckpointError(f"{path}: has float64, which JAX would round to float32: {advice}")
-    form = jax.tree.structure(template(pipe, anchor).kept)
-    state = jax.tree.map(xp.asarray, pipe.restored(jax.tree.unflatten(form, list(fields.values()))))
+    form = jax.tree.structure(template(pipe, anchor))
+    state = jax.tree.map(xp.asarray, jax.tree.unflatten(form, list(fields.values())))
     position, names = arrays.get("position"), header["names"]
     return Checkpoint(
         state,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.array_api import Stored
-from icvi_jax.pipeline_state import PipelineState
+from icvi_jax.pipeline import PipelineState
 
 
 class CheckpointError(ValueError):

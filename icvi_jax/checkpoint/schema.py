@@ -64,7 +64,7 @@ def _same_number(a: Plain, b: Plain) -> bool:
 
 def fields_of(state: PipelineState) -> dict[str, np.ndarray]:
     """What must be remembered of a state, by the path of its field, such as `.statistics['count'].samples`."""
-    found, _ = jax.tree_util.tree_flatten_with_path(state.kept)
+    found, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path): np.asarray(a) for path, a in found}
 
 

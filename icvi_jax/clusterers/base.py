@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from icvi_jax.numerics.arrays import namespace, squares
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, State
+
+
+@runtime_checkable
+class Prototyped(Protocol):
+    """A state of a clusterer whose events have names or masses, which its centres and active slots do not tell."""
+
+    @property
+    def prototypes(self) -> Prototypes:
+        """The prototypes of the last event."""
+
+
+def prototypes_of(state: State) -> Prototypes:
+    """What a clusterer's state tells of its prototypes: its property of this name, or its centres and active slots."""
+    return state.prototypes if isinstance(state, Prototyped) else Prototypes(state.centers, state.active)
 
 
 class Clusterer(ABC):
     """A pair of pure functions, `init` and `step`, with a fixed number of slots.
 
     A state is a named tuple of arrays with streams as the last axes. It has `centers` (k, p, *streams) and `active`
-    (k, *streams), as fields or properties. A missing sample does not change it.
+    (k, *streams), as fields or properties; one whose events have names or masses has a property `prototypes`. A missing
+    sample does not change it.
 
     Attributes
     ----------
@@ -51,11 +66,8 @@ class Clusterer(ABC):
         return 1
 
     def prototypes(self, state: State) -> Prototypes:
-        """What a state tells of its prototypes: those of the last event.
-
-        A clusterer whose events have names or masses adds them here.
-        """
-        return Prototypes(state.centers, state.active)
+        """What a state tells of its prototypes: those of the last event; see `prototypes_of`."""
+        return prototypes_of(state)
 
     @abstractmethod
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:

@@ -43,6 +43,11 @@ class MergeSplitState(NamedTuple):
     fresh: Array
     traffic: Array | None = None
 
+    @property
+    def prototypes(self) -> Prototypes:
+        """The prototypes of the last event."""
+        return Prototypes(self.centers, self.active, self.names, self.mass)
+
 
 @spec
 class MergeSplit(Clusterer):
@@ -126,9 +131,6 @@ class MergeSplit(Clusterer):
             traffic=xp.zeros((K, K, *streams), dtype=dtype) if self.traffic else None,
         )
 
-    def prototypes(self, state: MergeSplitState) -> Prototypes:
-        return Prototypes(state.centers, state.active, state.names, state.mass)
-
     def step(self, state: MergeSplitState, x: Array, seen: Array) -> tuple[MergeSplitState, Event]:
         xp, K = namespace(x), self.slots
         v, q, active, spread = state.centers, state.radius, state.active, state.spread
@@ -180,8 +182,8 @@ class MergeSplit(Clusterer):
         event = Event(
             x=x,
             u=xp.astype(given, x.dtype),
-            before=self.prototypes(state),
-            after=self.prototypes(made),
+            before=state.prototypes,
+            after=made.prototypes,
             seen=seen,
             ready=xp.ones_like(seen),
             shown=Shown(position(given), k, none, none, name, surprise(e, active, seen)),

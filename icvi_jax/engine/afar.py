@@ -49,15 +49,15 @@ class Afar:
         if state is None:
             xp = namespace(given.x) if self._torch else jnp
             state = pipe.init(p, (self.streams,), xp=xp, dtype=given.x.dtype)
-        self._kept = state.kept if self._torch else jax.tree.map(jnp.asarray, state.kept)
+        self._kept = state if self._torch else jax.tree.map(jnp.asarray, state)
         self._more = 0 if mesh is None else -self.streams % mesh.size  # equal numbers on all devices
         self._kept = jax.tree.map(lambda a: self._filled(a, -1, 0), self._kept)
 
     @property
     def state(self) -> PipelineState:
         """The states of all streams, (…, N)."""
-        kept = jax.tree.map(lambda a: a[..., : self.streams], self._kept) if self._more else self._kept
-        return self._pipe.restored(kept)
+        kept: PipelineState = jax.tree.map(lambda a: a[..., : self.streams], self._kept) if self._more else self._kept
+        return kept
 
     def advance(self, X: Array, elapsed: Array | None = None, every: int = 1, done: Done | None = None) -> Reading:
         """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""

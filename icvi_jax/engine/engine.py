@@ -15,24 +15,25 @@ from icvi_jax.engine.platforms import devices_for, program_for
 from icvi_jax.engine.sample_batch import Done, Feed
 from icvi_jax.engine.ticks import Ticks
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.pipeline_state import Kept
 from icvi_jax.types import Array, Reading, State
 
-UNREAD: State = None
-"""The prototypes of a state that goes into a step, which makes new ones."""
+NO_ORIGIN: State = None
+"""The anchor of a state whose origins the host keeps, in double precision: `Pipeline.advance` does not read it."""
 
 
 @dataclass(frozen=True)
 class Advance:
-    """The step of a pipeline for samples relative to the anchor, on what must be remembered of its state but for the
-    anchor; some fields of readings are kept. Compared by value."""
+    """The step of a pipeline for samples relative to the anchor, on its state without the anchor; some fields of
+    readings are kept. Compared by value."""
 
     keep: tuple[str, ...]
 
-    def __call__(self, pipe: Pipeline, kept: Kept, z: Array, elapsed: Array | None = None) -> tuple[Kept, Reading]:
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, z: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
         """Process one sample z (p, *streams)."""
-        state, reading = pipe.advance(kept.state(UNREAD), z, elapsed)
-        return _bare(state), only(reading, self.keep)
+        state, reading = pipe.advance(state, z, elapsed)
+        return state, only(reading, self.keep)
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ class Walk:
 
     keep: tuple[str, ...]
 
-    def __call__(self, pipe: Pipeline, kept: Kept, x: Array, elapsed: Array | None = None) -> tuple[Kept, Reading]:
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
         """Process one sample x (p, *streams)."""
-        state, reading = pipe.step(kept.state(UNREAD), x, elapsed)
-        return state.kept, only(reading, self.keep)
+        state, reading = pipe.step(state, x, elapsed)
+        return state, only(reading, self.keep)
 
 
 def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
@@ -87,7 +90,7 @@ class Engine:
         self.features, self.streams = state.anchor.high.shape
         self._origin = Origin(state.anchor, self._pipe.by_column)
         self._room = max(room, self.streams)
-        self._load(_bare(state))
+        self._load(state._replace(anchor=NO_ORIGIN))
 
     def _load(self, rest: State) -> None:
         dtype = self._origin.dtype
@@ -101,14 +104,12 @@ class Engine:
     @property
     def state(self) -> PipelineState:
         """The states of all streams, new NumPy arrays (…, N)."""
-        return self._pipe.restored(jax.tree.map(np.array, self._kept()))
+        new: PipelineState = jax.tree.map(np.array, self.end())
+        return new
 
     def end(self) -> PipelineState:
         """The states of all streams, without a copy where it can be: for an engine that is not used any more."""
-        return self._pipe.restored(self._kept())
-
-    def _kept(self) -> Kept:
-        found: Kept = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+        found: PipelineState = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
         return found
 
     def tick(self, x: np.ndarray) -> Reading:
@@ -137,12 +138,6 @@ class Engine:
         if reading.centers is None:
             return reading
         return reading._replace(centers=self._origin.back(np.asarray(reading.centers), X.dtype))
-
-
-def _bare(state: PipelineState) -> Kept:
-    """What must be remembered of a state but for its origin, which is kept separately."""
-    none: State = None
-    return state.kept._replace(anchor=none)
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:

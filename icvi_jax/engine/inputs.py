@@ -206,8 +206,8 @@ def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams
         raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
     fresh = pipe.init(p, streams=(0,), xp=np, dtype=np.float32)
     named = jax.tree_util.tree_flatten_with_path
-    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state.kept)[0]}
-    for path, a in named(fresh.kept)[0]:
+    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state)[0]}
+    for path, a in named(fresh)[0]:
         name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
         if found.pop(name, None) != shape:
             raise ValueError(f"{caller}(state=…): not a state of this pipeline, whose {name} has the shape {shape}")

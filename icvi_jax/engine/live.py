@@ -245,6 +245,6 @@ class Live:
             return b
 
         self._capacity = max(self._capacity, room_for(len(names)))
-        self._engine.place(self.pipe.restored(jax.tree.map(moved, self.state.kept, new.kept)), self._capacity)
+        self._engine.place(jax.tree.map(moved, self.state, new), self._capacity)
         self._positions = np.where(rows < 0, 0, np.append(self.positions, 0)[rows])
         self._names, self._shape = names, (len(names), self._features)

@@ -122,6 +122,6 @@ def elsewhere(
     elif given.library != "torch":
         state = jax.tree.map(jnp.asarray, state)
     gaps = None if elapsed is None else xp.asarray(elapsed, dtype=X.dtype)
-    made = scan(Walk(keep), pipe, state.kept, X, gaps)
-    kept, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
-    return pipe.restored(kept), readings
+    made = scan(Walk(keep), pipe, state, X, gaps)
+    state, readings = inputs.on_host(made) if given.library == "numpy" and not inputs.traced(made) else made
+    return state, readings

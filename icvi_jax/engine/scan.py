@@ -70,8 +70,8 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
         elapsed = jnp.asarray(elapsed, X.dtype)
         if elapsed.shape not in (X.shape[:1], (X.shape[0], *X.shape[2:])):
             raise ValueError(f"scan(elapsed=…): expected one number a sample, {X.shape[:1]}, got {elapsed.shape}")
-    kept, readings = scan_step(Walk(FIELDS), pipe, state.kept, X, elapsed)
-    return pipe.restored(kept), readings
+    state, readings = scan_step(Walk(FIELDS), pipe, state, X, elapsed)
+    return state, readings
 
 
 def scan_step(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[State, State]:

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from icvi_jax.clusterers import Clusterer
-from icvi_jax.gate import layout
 from icvi_jax.numerics.arrays import usable
+from icvi_jax.panel import layout
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.types import Event, Shown, State
 

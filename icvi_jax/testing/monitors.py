@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from icvi_jax.gate import layout
 from icvi_jax.monitors import Monitor
+from icvi_jax.panel import layout
 from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
 from icvi_jax.types import State
 

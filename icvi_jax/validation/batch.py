@@ -7,10 +7,9 @@ import dataclasses
 import array_api_compat
 
 from icvi_jax.engine import inputs
-from icvi_jax.gate import complete
 from icvi_jax.numerics.arrays import cast, library, namespace
 from icvi_jax.numerics.moments import weights
-from icvi_jax.panel import Panel
+from icvi_jax.panel import Panel, complete
 from icvi_jax.statistics import Dispersion, Recording
 from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, ArrayLike, Prototypes, State

@@ -108,7 +108,7 @@ class Shard:
     def state(self) -> PipelineState:
         """The state of all nodes (…, N), in the order of `rows`: the same however samples are split into batches."""
         state, missing = self.live.state, self._unusable.copy()  # without the ticks at which a node had no sample
-        return state._replace(panel=state.panel._replace(missing=missing))
+        return state._replace(missing=missing)
 
     def take(self, batch: Iterable[tuple[str, Time, Sequence[float]]]) -> list[dict[str, object]]:
         """Process samples (node, time, x) in order of arrival, and return the alarms.
