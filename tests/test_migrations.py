@@ -1,5 +1,9 @@
 """Files of earlier versions: they load, and what follows is what that version would have read."""
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -7,6 +11,8 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Model
 
 DATA = Path(__file__).parent / "data"
 STOP = 160
@@ -31,6 +37,20 @@ def pipes():
     }
 
 
+def later_pipes():
+    """The pipelines of files of 0.2.0 beside these: what 0.1.0 did not have."""
+    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.98)
+    slots = icvi.Panel(indices=(icvi.XieBeni(), icvi.CONN(), icvi.OnlineSilhouette()), of="clusters")
+    change = {"change": icvi.Change(false_alarms=1e-3), "xb": icvi.Distress(false_alarms=1e-3)}
+    rebirth, scale = icvi.RebirthKMeans(k=4), icvi.Standardize(warmup=20, memory=50.0)
+    return {
+        "change": icvi.Pipeline(clusterer=rebirth, panel=panel, monitors=change, standardize=scale),
+        "merge-split": icvi.Pipeline(clusterer=icvi.MergeSplit(slots=5), panel=slots),
+        "fuzzy": icvi.Pipeline(clusterer=icvi.FuzzyCMeans(k=3), panel=panel),
+        "alone": icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()}),
+    }
+
+
 def samples():
     """Three streams of three clusters, visited in stretches, then at random, which then blur; one has a gap."""
     rng = np.random.default_rng(7)
@@ -45,7 +65,7 @@ def samples():
 def write(version: str) -> None:
     """What made the files in `data`, run once with that version."""
     X = samples()  # float32, so that another precision of the input makes no difference
-    for name, pipe in pipes().items():
+    for name, pipe in (pipes() | later_pipes()).items():
         run = icvi.run_fleet(pipe, X[:, :STOP])
         icvi.save(DATA / f"{version}-{name}.icvi", pipe, run.state, position=STOP, names=("a", "b", "c"))
         rest = icvi.run_fleet(pipe, X[:, STOP:], state=run.state, keep=("values", "label", "k", "centers", "alarms"))
@@ -55,17 +75,22 @@ def write(version: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", pipes())
-@pytest.mark.parametrize("version, alarm", [("0.1.0", 3), ("0.2.0.dev0", 5)])
-def test_a_file_of_an_earlier_version_goes_on_as_that_version_would_have(version, alarm, name):
-    pipe = pipes()[name]
+OF_ALARM = {"0.1.0": 3, "0.2.0.dev0": 5, "0.2.0": 5}
+"""Fields of an alarm in each version."""
+
+
+@pytest.mark.parametrize(
+    "version, name", [(v, n) for v in OF_ALARM for n in (later_pipes() if v == "0.2.0" else pipes())]
+)
+def test_a_file_of_an_earlier_version_goes_on_as_that_version_would_have(version, name):
+    pipe = (pipes() | later_pipes())[name]
     found = icvi.load_checkpoint(DATA / f"{version}-{name}.icvi", pipe)
     assert (found.position, found.names) == (STOP, ("a", "b", "c"))
     kept = ("values", "label", "k", "centers", "alarms")
     readings = icvi.run_fleet(pipe, samples()[:, STOP:], state=found.state, keep=kept).readings
     now = {jax.tree_util.keystr(path): np.asarray(a) for path, a in jax.tree_util.tree_flatten_with_path(readings)[0]}
     with np.load(DATA / f"{version}-{name}.npz") as then:
-        assert len(then.files) == 5 + 3 + 2 * alarm
+        assert len(then.files) == len(pipe.indices) + 3 + len(pipe.monitors) * OF_ALARM[version]
         assert set(then.files) <= set(now)
         for field in then.files:
             np.testing.assert_allclose(now[field], then[field], rtol=2e-3, atol=1e-4, err_msg=field)
@@ -88,3 +113,27 @@ def test_a_live_fleet_goes_on_from_a_file_of_an_earlier_version():
         for t in range(5):
             reading = live.tick(samples()[:, STOP + t])
             np.testing.assert_allclose(reading.values["xb"], then[".values['xb']"][:, t], rtol=2e-3)
+
+
+def test_a_watch_of_an_earlier_version_goes_on(tmp_path):
+    """The folder of 0.2.0 subtracted an origin of its own; what follows are the alarms that version gave."""
+    folder = tmp_path / "watch"
+    shutil.copytree(DATA / "0.2.0-watch", folder)
+    then = [json.loads(line) for line in (folder / "then.jsonl").read_text().splitlines()]
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(260, 2)) + 1e6
+    x[150:, 0] += 60
+    items = [(node, t, x[t, n]) for t in range(260) for n, node in enumerate("ab")]
+    feed = "".join(json.dumps({"node": node, "time": t, "v": v}) + "\n" for node, t, v in items[280:])
+    command = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb", "--no-standardize"]
+    done = subprocess.run([*command, "--checkpoint", folder], input=feed, text=True, capture_output=True, check=True)
+    assert "continuing after 280 samples of 2 nodes" in done.stderr and len(then) == 2
+    for now, old in zip((json.loads(line) for line in done.stdout.splitlines()), then, strict=True):
+        for field in ("id", "node", "time", "alarm", "index", "clusters", "sample"):
+            assert now[field] == old[field], field
+        np.testing.assert_allclose([now["value"], now["score"]], [old["value"], old["score"]], rtol=2e-3)
+    pipe = pipeline_of(Model(k=2, index=("xb",), standardize=False))
+    whole = icvi.run_fleet(pipe, x.T[:, :, None]).state
+    found = icvi.load_checkpoint(folder, pipe, xp=np).state
+    np.testing.assert_allclose(found.anchor.high + found.anchor.low, whole.anchor.high + whole.anchor.low)
+    np.testing.assert_allclose(found.clusterer.centers, whole.clusterer.centers, rtol=1e-4, atol=1e-4)

@@ -124,6 +124,13 @@ class Live:
         """The state of all streams as NumPy arrays (…, N), for `explain` or `run_fleet`; a copy."""
         return self._engine.state
 
+    @state.setter
+    def state(self, state: PipelineState) -> None:
+        """Go on from this state of the same streams, which is not consumed."""
+        found: PipelineState = inputs.on_host(state)
+        inputs.own_state("Live", self.pipe, found, self._features, (len(self._names),))
+        self._engine.place(found, self._capacity)
+
     def tick(self, x: Array, offsets: Array | None = None) -> Reading:
         """Process one sample of every stream.
 
@@ -223,7 +230,7 @@ class Live:
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()
-        live._engine.place(state, live._capacity)
+        live.state = state
         return live
 
     def _after(self, ticks: int, offsets: Array | None) -> np.ndarray:

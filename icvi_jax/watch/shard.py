@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.engine.live import Live
@@ -22,8 +23,9 @@ from icvi_jax.watch.ticks import Block, Tick, blocks
 
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16
-LAYOUT = 3
-"""Version of the extra data in a checkpoint; 1 had its own journal, 2 used counts of samples as positions."""
+LAYOUT = 4
+"""Version of the extra data in a checkpoint; 1 had its own journal, 2 used counts of samples as positions, 3 subtracted
+an origin of its own, which `load` adds to those of the states."""
 
 
 class Shard:
@@ -76,7 +78,6 @@ class Shard:
         self.more: dict[str, Stored] = {}
         self._last: dict[str, int | float] = {}
         self._ready: list[Sample] = []
-        self._origin = np.zeros((0, len(self.features)))
         self._unusable, self.counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self.heard = np.zeros(0)
         self.score, self.standing = np.zeros(0), np.zeros(0, bool)
@@ -91,14 +92,15 @@ class Shard:
                 raise
             raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
         extra: Mapping[str, Any] = live.extra or {}  # written by `save`
-        if extra.get("layout") != LAYOUT:
+        if extra.get("layout") not in (3, LAYOUT):
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: use a new folder")
         shard = cls(pipe, extra["features"], extra["id"], keep_old, late)
         shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
         shard.late.restore(extra["late"])
         shard.taken, shard.samples, shard._last = extra["taken"], extra["samples"], extra["last"]
         shard.positions, shard.more = extra["positions"], extra["more"]
-        shard._origin = np.array(extra["origin"], np.float64).reshape(-1, len(shard.features))
+        if extra["layout"] == 3:
+            live.state = moved_by(live.state, np.array(extra["origin"], np.float64).reshape(-1, len(shard.features)).T)
         shard._unusable, shard.counts = np.array(extra["unusable"], np.int32), np.array(extra["counts"], np.int64)
         shard.heard = np.full(len(shard.rows), time.monotonic())
         shard.score, shard.standing = np.array(extra["score"], np.float64), np.array(extra["standing"], bool)
@@ -165,8 +167,7 @@ class Shard:
     def _step(self, block: Block) -> Tick:
         """Advance the fleet by a block."""
         samples, rows, depth, length = block
-        # Relative to the first reading of the node: float32 at an offset of 1e6 would lose digits.
-        x = block.readings(len(self.rows), len(self.features)) - self._origin[:, None]
+        x = block.readings(len(self.rows), len(self.features))
         if length == 1:
             reading = jax.tree.map(lambda a: a[rows], self.live.tick(x[:, 0]))
         else:
@@ -190,7 +191,6 @@ class Shard:
         names = list(dict.fromkeys(sample.node for sample in samples if sample.node in new))
         self.live.add(names)
         self.rows |= {name: len(self.rows) + n for n, name in enumerate(names)}
-        self._origin = np.concatenate([self._origin, np.nan_to_num([new[name] for name in names])])
         zeros = np.zeros(len(names))
         self._unusable = np.append(self._unusable, zeros.astype(np.int32))
         self.counts = np.append(self.counts, zeros.astype(np.int64))
@@ -212,7 +212,6 @@ class Shard:
                 "samples": self.samples,
                 "late": self.late.held(),
                 "positions": self.positions,
-                "origin": self._origin.tolist(),
                 "last": self._last,
                 "unusable": self._unusable.tolist(),
                 "counts": self.counts.tolist(),
@@ -221,6 +220,14 @@ class Shard:
                 "more": more,
             },
         )
+
+
+def moved_by(state: PipelineState, origin: np.ndarray) -> PipelineState:
+    """States of samples that `origin` (p, N) had been subtracted from, as states of the samples themselves."""
+    high, low, known = map(np.asarray, state.anchor)
+    value = np.where(known, high.astype(np.float64) + low + origin, 0.0)
+    first = value.astype(high.dtype)
+    return state._replace(anchor=Anchor(first, (value - first).astype(high.dtype), known))
 
 
 def saved_in(folder: Path) -> bool:

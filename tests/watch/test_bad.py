@@ -108,7 +108,7 @@ def test_noise_never_stops_a_watch():
     before = watch.samples
     watch.take(messages([b'{"node": "new", "time": 1, ' + b'"v": 1, "x": 1, "y": 2}']))
     assert watch.samples + watch.bad > before
-    for leaf in (watch.shard.score, watch.shard._origin):
+    for leaf in (watch.shard.score, *watch.shard.state.anchor[:2]):
         assert np.isfinite(leaf).all()
 
 
@@ -128,4 +128,4 @@ def test_a_shard_refuses_a_batch_with_a_bad_sample_and_takes_none_of_it(sample, 
         shard.take([("a", 0, (1.0,)), sample])
     assert shard.samples == shard.taken == 0 and not shard.rows
     shard.take([("a", 0, (float("inf"),)), ("a", 1, (float("nan"),)), ("a", 2, (1.0,))])
-    assert shard.samples == 3 and np.isfinite(shard._origin).all()
+    assert shard.samples == 3 and np.isfinite(shard.state.anchor.high).all()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from watching import PIPE, begun, messages, samples, taken, until
 
+import icvi_jax as icvi
 from icvi_jax.watch import sinks
 from icvi_jax.watch.lines import Form, Reader
 from icvi_jax.watch.ring_buffers import Board
@@ -161,3 +162,15 @@ def test_blocks_keep_the_order_of_every_node_and_any_cut_gives_the_same_bits():
         assert (rows, counts) == states[0][:2]
         for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(states[0][2])):
             np.testing.assert_array_equal(a, b)
+
+
+def test_the_state_of_a_shard_is_in_the_coordinates_of_its_samples():
+    """`run_fleet` goes on from it: the shard has no origin of its own."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2, 60, 1)) + 1001
+    shard = Shard(PIPE, ["v"])
+    shard.take([("ab"[n], t, tuple(x[n, t])) for t in range(40) for n in range(2)])
+    state = shard.state
+    np.testing.assert_allclose(state.anchor.high[0] + state.anchor.low[0], x[:, 0, 0])
+    want = icvi.run_fleet(PIPE, x).readings.values["xb"][:, 40:]
+    np.testing.assert_allclose(icvi.run_fleet(PIPE, x[:, 40:], state=state).readings.values["xb"], want, rtol=1e-5)
