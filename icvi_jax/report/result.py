@@ -173,4 +173,4 @@ def outside_stretches(result: Result, raised: NDArray[np.bool_], tolerance: int)
     starts = true_changes(result)
     ends = np.flatnonzero(np.diff(result.truth, append=0) < 0)
     late = [(alarms > start + tolerance) & (alarms <= end + tolerance) for start, end in zip(starts, ends)]
-    return (alarms[~np.any(late, axis=0)] if late else alarms).tolist()
+    return [int(at) for at in (alarms[~np.any(late, axis=0)] if late else alarms)]

@@ -62,6 +62,8 @@ def main() -> int:
             "from icvi_jax import WB, Panel\n\nPanel(indices=(WB(),), forgetting=0.9)\n"
         )
         shutil.copy(ROOT / "pyproject.toml", place)
+        if (ROOT / ".mypy_cache").is_dir():  # what was checked before is not checked again
+            shutil.copytree(ROOT / ".mypy_cache", Path(place) / ".mypy_cache")
         for defect in DEFECTS:
             file = copy / defect.file
             text = file.read_text()
