@@ -1,5 +1,4 @@
-"""Change, version 2, from its definition: a plain loop over rows and columns, written from docs/reference/definitions.md
-alone."""
+"""Change, version 2: a plain loop over rows and columns, written from docs/reference/definitions.md alone."""
 
 import math
 
