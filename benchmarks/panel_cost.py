@@ -32,7 +32,6 @@ def main():
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--each", action="store_true", help="time every index alone too")
     options = parser.parse_args()
-    icvi.use_all_cores()
     k, streams, samples = options.k, options.streams, options.samples
     rng = np.random.default_rng(0)
     modes = 10 * rng.normal(size=(streams, k, options.features))

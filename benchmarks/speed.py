@@ -35,7 +35,7 @@ def machine() -> str:
         lines = [line.split(":", 1) for line in file if ":" in line]
     facts = {name.strip(): value.strip() for name, value in lines}
     wide = "AVX-512" if "avx512f" in facts["flags"] else "AVX2" if "avx2" in facts["flags"] else "SSE"
-    cores = icvi.use_all_cores()
+    cores = len(os.sched_getaffinity(0))
     used = "one core, processor time" if fleet.CORE in os.environ else f"{cores} cores"
     return f"{facts['model name']}, {wide}, {used}"
 

@@ -14,8 +14,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import rivals
 
-import icvi_jax as icvi
-
 
 def plot(rows, path):
     """Draw what `fleet.by_streams` found."""
@@ -30,7 +28,7 @@ def plot(rows, path):
         axes.loglog(N, rates, "o-", color=next(colours), label=label, lw=3 if name == "ours" else 1.5)
     for name, seconds in peers.items():
         axes.axhline(len(few) / seconds / 1e6, ls=":", color=next(colours), label=f"{name}, one stream")
-    used = "one core" if fleet.CORE in os.environ else f"{icvi.use_all_cores()} cores"
+    used = "one core" if fleet.CORE in os.environ else f"{len(os.sched_getaffinity(0))} cores"
     title = f"k-means, XB and DB, k = 10, p = 2, {used}"
     axes.set(xlabel="streams", ylabel="million samples a second", title=title)
     figure.legend(loc="outside right center", frameon=False)

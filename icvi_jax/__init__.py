@@ -12,17 +12,13 @@ from icvi_jax.checkpoint import load_checkpoint as load_checkpoint
 from icvi_jax.checkpoint import save as save
 from icvi_jax.clusterers import Clusterer as Clusterer
 from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one line there)
-from icvi_jax.engine.devices import use_all_cores as use_all_cores
-from icvi_jax.engine.fleet import run_fleet as run_fleet
-from icvi_jax.engine.live import Live as Live
-from icvi_jax.engine.run import Run as Run
-from icvi_jax.engine.run import run as run
 from icvi_jax.engine.scan import scan as scan
 from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export
 from icvi_jax.indices import Index as Index
 from icvi_jax.indices.listing import *  # noqa: F403
+from icvi_jax.live import Live as Live
 from icvi_jax.monitors import Budget as Budget
 from icvi_jax.monitors import Monitor as Monitor
 from icvi_jax.monitors.listing import *  # noqa: F403
@@ -37,6 +33,10 @@ from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
 from icvi_jax.propose import propose as propose
 from icvi_jax.report.alarm_text import story as story
+from icvi_jax.run import Run as Run
+from icvi_jax.run import run as run
+from icvi_jax.run import run_fleet as run_fleet
+from icvi_jax.run import use_all_cores as use_all_cores
 from icvi_jax.spec import public_names as _public_names
 from icvi_jax.standardize import Standardize as Standardize
 from icvi_jax.types import Alarm as Alarm

@@ -23,6 +23,8 @@ LAYERS = (
     "propose",
     "checkpoint",  # below the engine, since a live fleet saves itself
     "engine",
+    "run",
+    "live",
     "evaluation",
     "distributed | tuning | validation",
     "streams | tables",
@@ -34,7 +36,7 @@ LAYERS = (
 """From the bottom up. A file may import from its own part and from layers before its own; parts beside each other know
 nothing of each other. `icvi_jax` is the package's own file, which gathers the public names."""
 
-WHEN_ASKED = {("engine", "tables"), ("engine", "report")}
+WHEN_ASKED = {("engine", "tables"), ("run", "report")}
 """Against the order, and loaded only at the call that needs it: `run(pipe, frame)` reads a data frame as the command
 would, and `result.plot()` draws as the report does. The engine itself needs neither."""
 

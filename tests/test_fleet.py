@@ -88,7 +88,7 @@ class TestEqualsSingleRuns:
             import jax, numpy as np, icvi_jax as icvi
             jax.config.update("jax_num_cpu_devices", 2)
             mesh = jax.sharding.Mesh(np.array(jax.devices()), ("streams",))
-            assert mesh.size == 2 and icvi.use_all_cores() >= 1 and icvi.use_all_cores(3) == 3
+            assert mesh.size == 2
             panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
             pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
             run = icvi.run_fleet(pipe, np.load({str(tmp_path / "x.npy")!r}), mesh=mesh)
@@ -202,3 +202,21 @@ def test_a_list_of_streams_of_any_length():
         single = icvi.run(pipe, x).readings
         np.testing.assert_allclose(fleet.values["xb"][n, : len(x)], single.values["xb"], rtol=1e-4)
         assert not fleet.seen[n, len(x) :].any()
+
+
+def test_use_all_cores_only_says_that_it_is_not_needed():
+    with pytest.warns(DeprecationWarning, match="no effect"):
+        assert icvi.use_all_cores() >= 1 and icvi.use_all_cores(3) == 3
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_one_stream_in_chunks_with_progress_is_the_stream(every):
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    X, told = np.random.default_rng(0).normal(size=(100, 2)) + 1e6, []
+    gaps = np.random.default_rng(1).exponential(size=100)
+    whole = icvi.run(pipe, X, elapsed=gaps, every=every)
+    chunks = ((X[t : t + 30], gaps[t : t + 30]) for t in range(0, 100, 30))
+    cut = icvi.run(pipe, chunks, every=every, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (100, None) and len(told) == 4
+    assert whole.readings.values["xb"].shape == (100 // every,)
+    jax.tree.map(np.testing.assert_array_equal, cut, whole)

@@ -9,7 +9,7 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax import tuning
-from icvi_jax.engine.steps import scan_steps
+from icvi_jax.engine.xla import scan_steps
 from icvi_jax.evaluation import match
 from icvi_jax.tuning.descent import descend
 from icvi_jax.tuning.events import copies, events_of, parts, traced, values_of

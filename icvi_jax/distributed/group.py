@@ -18,7 +18,7 @@ from icvi_jax.distributed import collectives
 from icvi_jax.distributed.rendezvous import meet
 from icvi_jax.distributed.summary import Summary, summarize
 from icvi_jax.engine.inputs import FIELDS
-from icvi_jax.engine.live import Live
+from icvi_jax.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Reading
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.distributed import collectives
-from icvi_jax.engine.live import Live
+from icvi_jax.live import Live
 from icvi_jax.types import Array, Reading
 
 

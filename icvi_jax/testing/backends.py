@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import jax
 import numpy as np
 
-from icvi_jax.engine.steps import scan_steps
+from icvi_jax.engine.xla import scan_steps
 from icvi_jax.types import Array, DType, Namespace, State
 
 

@@ -8,13 +8,13 @@ from typing import TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.engine.fleet import run_fleet
-from icvi_jax.engine.steps import scan_steps
+from icvi_jax.engine.xla import scan_steps
 from icvi_jax.indices import Index, XieBeni
 from icvi_jax.monitors import Distress
 from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline
+from icvi_jax.run import run_fleet
 from icvi_jax.types import Array, ArrayLike, Namespace, Reading
 
 xp: Namespace = jnp

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.engine.steps import scan_steps
+from icvi_jax.engine.xla import scan_steps
 from icvi_jax.evaluation import Score, match
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Distress

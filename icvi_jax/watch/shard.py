@@ -14,7 +14,7 @@ import numpy as np
 from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
-from icvi_jax.engine.live import Live
+from icvi_jax.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.watch.alarms import alarms_of, score_of
 from icvi_jax.watch.reorder_buffer import Late

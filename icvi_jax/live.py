@@ -14,11 +14,10 @@ from numpy import ndarray
 
 from icvi_jax import checkpoint
 from icvi_jax.engine import inputs
-from icvi_jax.engine.allowance import allowed
 from icvi_jax.engine.engine import Engine, fresh
-from icvi_jax.engine.roster import all_names, float_type, moved_on, room_for
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.run import share_budget
 from icvi_jax.spec import whole
 from icvi_jax.types import Array, Reading
 
@@ -81,7 +80,7 @@ class Live:
         self._keep = inputs.wanted("Live", keep)
         self._names = all_names((), [streams] if isinstance(streams, str) else streams)
         self.extra: Mapping[str, object] | None = None
-        pipe, self._budget = allowed(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
+        pipe, self._budget = share_budget(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
         self.pipe = pipe
         self._shape = len(self._names), features
         self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all streams since then
@@ -255,3 +254,43 @@ class Live:
         self._engine.place(jax.tree.map(moved, self.state, new), self._capacity)
         self._positions = np.where(rows < 0, 0, np.append(self.positions, 0)[rows])
         self._names, self._shape = names, (len(names), self._features)
+
+
+def room_for(streams: int) -> int:
+    """The capacity for so many streams: a power of two."""
+    return 1 << max(streams - 1, 0).bit_length()
+
+
+def float_type(dtype: type | str | np.dtype | None) -> np.dtype:
+    """`dtype` as a NumPy type; by default float32, or float64 with `jax_enable_x64`."""
+    if dtype is None:
+        return np.dtype(np.float64 if jax.config.read("jax_enable_x64") else np.float32)
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"Live(dtype={dtype}): expected a type of floats, float32 or float64")
+    return dtype
+
+
+def all_names(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
+    """The names of a fleet and the new ones; all must be different."""
+    names = (*old, *new)
+    seen = set(old)
+    for name in names[len(old) :]:
+        if not isinstance(name, str):
+            raise ValueError(f"Live(streams=…): expected strings as names, got {name!r}")
+        if name in seen:
+            raise ValueError(f"Live(streams=…): two streams have the name {name!r}")
+        seen.add(name)
+    return names
+
+
+def moved_on(names: tuple[str, ...], now: np.ndarray, offsets: Array) -> np.ndarray:
+    """The offsets (N,) as the new positions of the streams, none of which may go back."""
+    new = np.asarray(offsets)
+    if new.shape != now.shape or new.dtype.kind not in "iu":
+        raise ValueError(f"Live(offsets=…): expected one integer per stream, ({len(names)},)")
+    back = np.flatnonzero(new < now)
+    if len(back):
+        name, here, there = names[back[0]], now[back[0]], new[back[0]]
+        raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
+    return new.astype(np.int64)
