@@ -28,7 +28,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     check_output(output)
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
-    fleet = read_fleet(source, data.columns, data.time, node, data.every)
+    fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
     spreads = spreads_of(fleet)
     alarms, season = in_season(alarms, fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads), *season))

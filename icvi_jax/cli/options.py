@@ -83,6 +83,9 @@ class Data:
     """Column with the time; if not given, the first column of dates or of seconds since 1970."""
     every: str = ""
     """Take means in windows: of time (10min, 1h) or of rows (100)."""
+    keep_codes: Annotated[bool, Parameter(negative="")] = False
+    """Take error codes such as -9999, 65535 or 85 as readings; otherwise they are missing where they are far from the
+    readings before them, and a note says so."""
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -125,12 +128,15 @@ class Feed:
     time: str = ""
     """Key of the time; if not given, it is found by its name."""
     node: str = "node"
-    """Key that names the node; samples without it belong to one node."""
+    """Key that names the node, or one of the usual names (`station_id`, `device`, …) where there is none of that name;
+    samples without it belong to one node."""
     nodes: int | None = None
     """How many nodes there will be: they share the false alarms per hour or day."""
     keep_old: bool = False
     """Also count a sample whose time is not later than the last one of its node. By default it is skipped, so that a
     file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given."""
+    keep_codes: Annotated[bool, Parameter(negative="")] = False
+    """Take error codes such as -9999, 65535 or 85 as readings."""
     late: float = 0.0
     """How many seconds, by the times in the samples, to wait for late samples and put them in order."""
 

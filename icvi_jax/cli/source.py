@@ -27,7 +27,7 @@ def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tup
         return _published(source, format, data), None
     if source != "-" and not Path(source).exists():
         raise TableError(source, f"there is no such file; built-in streams are {', '.join(catalogue())}")
-    table = read(source, data.columns, data.time, label)
+    table = read(source, data.columns, data.time, label, data.keep_codes)
     return (resample(table, data.every) if data.every else table), None
 
 

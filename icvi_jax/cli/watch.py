@@ -24,8 +24,8 @@ def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     if budget is not None:
         say(f"to expect: {budget}")
-    serve(pipe, lambda: Reader(feed.columns, feed.time, feed.node), service_of(feed, site))
-    return 0
+    good = serve(pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site))
+    return 0 if good else 2
 
 
 def service_of(feed: Feed, site: Site) -> Service:

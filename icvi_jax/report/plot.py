@@ -247,7 +247,7 @@ def unusual(values: NDArray[np.float64], goal: str) -> NDArray[np.float64]:
         counts = np.cumsum(np.eye(257, dtype=np.int32)[step + 1], axis=0)  # how often each step came so far
         n = np.arange(len(known))
         below = np.cumsum(counts, axis=1)[n, step]
-        row[known] = np.where(n < FEW, 0.0, np.minimum(1.0, -np.log10(1 - below / (n + 1)) / 3))
+        row[known] = np.where(n < FEW, 0.0, np.minimum(1.0, np.log10((n + 1) / (n + 1 - below)) / 3))
     return out
 
 

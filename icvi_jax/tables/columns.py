@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.calendar import joined_time
+from icvi_jax.tables.clock import believed_rows, unit_of
+from icvi_jax.tables.codes import CODES, FILLS, clear_codes, code_notes
 from icvi_jax.tables.parse import Column, told
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
@@ -142,8 +144,10 @@ def sift(
     notes: list[str],
     chosen: bool,
     node: NDArray[np.int64] | None = None,
+    keep_codes: bool = False,
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Leave out the columns of `x` (rows, p) that are not readings by name or values, unless the user chose them.
+    """Make error codes missing, and leave out the columns of `x` (rows, p) that are not readings by name or values,
+    unless the user chose them.
 
     Parameters
     ----------
@@ -159,7 +163,18 @@ def sift(
         Whether the user named the columns.
     node
         The node of each row, if there are several.
+    keep_codes
+        Error codes are readings.
     """
+    if not keep_codes and np.isin(x, list(CODES)).any():
+        x = x.copy()
+        rows = [np.arange(len(x))] if node is None else [np.flatnonzero(node == n) for n in np.unique(node)]
+        found = []
+        for some in rows:
+            part = x[some]
+            found.append(clear_codes(part))
+            x[some] = part
+        notes += code_notes(features, found)
     if chosen or not len(x):
         return tuple(features), x
     judged = [by_name(name) or why for name, why in zip(features, by_values(x, node))]
@@ -178,6 +193,7 @@ def nothing_left(shown: str, notes: Sequence[str]) -> TableError:
 def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
     """Fetch columns of numbers as one array; a value too large for a reading is an error that names its place."""
     x = np.column_stack([values.astype(np.float64) for values in sheet.fetch(columns)])
+    x[np.isin(np.abs(x), list(FILLS))] = np.nan  # written where nothing was measured
     with np.errstate(invalid="ignore"):
         large = np.abs(x) > LARGEST
     if large.any():
@@ -206,7 +222,12 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
     number = values.astype(np.float64)
-    unit = epoch_unit(number)
+    unit: float | NDArray[np.float64] = epoch_unit(number)
+    if not unit and number.size and number.min() >= 3.2e8 and number.max() < 4.1e18:  # units that follow each other
+        units = np.array([unit_of(value) for value in number.tolist()])
+        unit = units if units.all() else 0.0
+    if isinstance(unit, np.ndarray):
+        return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]")
     return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else number
 
 
@@ -215,16 +236,28 @@ def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableEr
     return TableError(sheet.shown, what, sheet.row(record), column.position + 1, column.name)
 
 
-def table(sheet: Sheet, columns: Sequence[str] = (), time: str = "", label: str = "", judge: bool = True) -> Table:
+def table(
+    sheet: Sheet,
+    columns: Sequence[str] = (),
+    time: str = "",
+    label: str = "",
+    judge: bool = True,
+    keep_codes: bool = False,
+) -> Table:
     """Read one stream from a sheet, in time order; `judge`: columns may be left out because of their values."""
     picked = pick(sheet, columns, time, label, dead=not judge)
     notes = picked.notes
     names = tuple(column.name for column in picked.features)
-    features, x = sift(sheet.shown, names, numbers(sheet, picked.features), notes, picked.chosen or not judge)
+    x = numbers(sheet, picked.features)
+    features, x = sift(sheet.shown, names, x, notes, picked.chosen or not judge, None, keep_codes)
     x = check_samples(sheet.shown, x, features) if judge else x
     axis = times(sheet, picked.time) if picked.time else None
     given = sheet.fetch([picked.label])[0] if picked.label else None
     truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
+    if axis is not None:
+        keep, axis, doubts = believed_rows(axis)
+        notes += doubts
+        x, axis, truth = x[keep], axis[keep], None if truth is None else truth[keep]
     if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
         order = np.argsort(axis, kind="stable")
         many = "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"

@@ -9,6 +9,7 @@ import numpy as np
 
 from icvi_jax.tables import arrays
 from icvi_jax.tables.align import Readings, align
+from icvi_jax.tables.clock import believed_rows
 from icvi_jax.tables.columns import Picked, from_epoch, numbers, pick, sift, times
 from icvi_jax.tables.folder import read_folder
 from icvi_jax.tables.parse import Column
@@ -41,7 +42,12 @@ VALUE_NAMES = ("value", "reading", "measure", "val")
 
 
 def read_fleet(
-    source: str | Path, columns: Sequence[str] = (), time: str = "", node: str = "", every: str = ""
+    source: str | Path,
+    columns: Sequence[str] = (),
+    time: str = "",
+    node: str = "",
+    every: str = "",
+    keep_codes: bool = False,
 ) -> Fleet:
     """Read a fleet from a file or folder in any of the usual layouts.
 
@@ -62,6 +68,8 @@ def read_fleet(
     every
         Mean in windows of this length. Nodes whose times differ need windows; if this is empty, windows of the usual
         interval are taken, and a note says so.
+    keep_codes
+        Take error codes such as −9999 as readings.
 
     Raises
     ------
@@ -69,17 +77,19 @@ def read_fleet(
         One line that names file, row and column.
     """
     if str(source) != "-" and Path(source).is_dir():
-        found = read_folder(Path(source), columns, time)
+        found = read_folder(Path(source), columns, time, keep_codes)
         picked = Picked([], None, None, found.notes, bool(columns))
-        fleet = _fleet(Path(source).name, found.nodes, found.features, found.readings, picked, every)
+        fleet = _fleet(Path(source).name, found.nodes, found.features, found.readings, picked, every, keep_codes)
         return fleet._replace(time_name=found.time_name)
     with located(source) as (path, shown):
         what = kind(path, shown)
         if what in ("npy", "npz"):
-            return _from_arrays(path, shown, what, columns, every)
+            return _from_arrays(path, shown, what, columns, every, keep_codes)
         sheet = open_sheet(path, shown, what)
         named = sheet.find(node) if node else _named(sheet, NODE_NAMES)
-        return _long(sheet, named, columns, time, every) if named else _wide(sheet, columns, time, every)
+        if named:
+            return _long(sheet, named, columns, time, every, keep_codes)
+        return _wide(sheet, columns, time, every, keep_codes)
 
 
 def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
@@ -104,7 +114,7 @@ def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray
     return tuple(found[order].tolist()), rank[which.reshape(-1)]
 
 
-def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str) -> Fleet:
+def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
     """Read a table with a node column, and perhaps variable and value columns."""
     nodes, which = _as_nodes(sheet, node)
     variable, value = _named(sheet, VARIABLE_NAMES), _named(sheet, VALUE_NAMES)
@@ -126,10 +136,10 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
         picked = pick(sheet, columns, time, "", [node])
         x, features = numbers(sheet, picked.features), tuple(column.name for column in picked.features)
     readings = Readings(which, times(sheet, picked.time) if picked.time else None, x)
-    return _fleet(sheet.shown, nodes, features, readings, picked, every)
+    return _fleet(sheet.shown, nodes, features, readings, picked, every, keep_codes)
 
 
-def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
+def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
     """Read a table with a column for each node and variable."""
     picked = pick(sheet, (), time, "")._replace(chosen=bool(columns))
     nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
@@ -143,20 +153,34 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str) -> Fleet:
     readings = Readings(
         np.repeat(np.arange(len(nodes)), steps), None if axis is None else np.tile(axis, len(nodes)), stacked
     )
-    return _fleet(sheet.shown, nodes, features, readings, picked, every)
+    return _fleet(sheet.shown, nodes, features, readings, picked, every, keep_codes)
 
 
 def _fleet(
-    shown: str, nodes: tuple[str, ...], features: tuple[str, ...], readings: Readings, picked: Picked, every: str
+    shown: str,
+    nodes: tuple[str, ...],
+    features: tuple[str, ...],
+    readings: Readings,
+    picked: Picked,
+    every: str,
+    keep_codes: bool,
 ) -> Fleet:
-    """Leave out columns that are not readings, and put the rest on one time axis."""
-    features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node)
+    """Leave out columns that are not readings and times that cannot be, and put the rest on one time axis."""
+    if readings.times is not None:
+        keep = np.ones(len(readings.x), bool)
+        for n in range(len(nodes)):
+            rows = np.flatnonzero(readings.node == n)
+            good, _, doubts = believed_rows(readings.times[rows])
+            keep[rows] = good
+            picked.notes.extend(f"{nodes[n]}: {note}" for note in doubts if not good.all())
+        readings = Readings(readings.node[keep], readings.times[keep], readings.x[keep])
+    features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node, keep_codes)
     readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)
     return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
 
 
-def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str) -> Fleet:
+def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str, keep_codes: bool) -> Fleet:
     """Read a saved array (N, T, p) with the names and times saved beside it."""
     found = arrays.load_arrays(path, shown, what)
     x = arrays.samples(found, shown, ndim=3)
@@ -176,7 +200,7 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
     notes: list[str] = []
     which = np.repeat(np.arange(len(x)), x.shape[1])
-    features, flat = sift(shown, features, x.reshape(-1, x.shape[2]), notes, bool(columns), which)
+    features, flat = sift(shown, features, x.reshape(-1, x.shape[2]), notes, bool(columns), which, keep_codes)
     x = check_samples(shown, flat.reshape(*x.shape[:2], len(features)), features)
     if every:
         readings = Readings(which, None if clock is None else np.tile(clock, len(x)), x.reshape(-1, x.shape[2]))

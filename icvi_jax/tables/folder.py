@@ -27,7 +27,7 @@ class Folder(NamedTuple):
     notes: list[str]
 
 
-def read_folder(folder: Path, columns: Sequence[str], time: str) -> Folder:
+def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: bool = False) -> Folder:
     """Read all files that are not hidden and have the most frequent extension.
 
     A column without a reading in one file is missing in that node. A column that some file does not have is left out,
@@ -41,7 +41,7 @@ def read_folder(folder: Path, columns: Sequence[str], time: str) -> Folder:
         if not sheet.rows:
             raise TableError(shown, "the table has no rows; remove the file, or wait for readings")
         # Whether a column is dead, constant or a counter is decided from all nodes together.
-        parts.append(table(sheet, columns, time, judge=False))
+        parts.append(table(sheet, columns, time, judge=False, keep_codes=keep_codes))
         _compare(parts[-1], parts[0], shown, files[0].name)
     features = tuple(name for name in parts[0].features if all(name in part.features for part in parts))
     which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])

@@ -89,7 +89,7 @@ def from_frame(
     if not features:
         raise TableError(name, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])
-    features, x = sift(name, features, x, notes, bool(columns))
+    features, x = sift(name, features, x, notes, bool(columns), keep_codes=True)
     axis = None
     if time:
         values = frame[time]

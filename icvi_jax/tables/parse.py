@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,6 +77,27 @@ GAPS = Form(
     f"replace(translate({{c}}, '{GAP.replace(chr(39), chr(39) * 2)}', ''), ',', '.')",
 )
 EITHER = Form(f"{COMMA} and points", rf"{COMMAS.pattern}|{ORDINARY}", "replace({c}, ',', '.')")
+
+
+def read_number(text: str, delimiter: str = ",") -> float | None:
+    """The number in a text as `column_of` understands a whole column; None where it is none.
+
+    Examples
+    --------
+    >>> read_number("1,5", ";"), read_number("1,500", ","), read_number("1 234,5", ";"), read_number("n/a")
+    (1.5, 1500.0, 1234.5, None)
+    """
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        pass
+    cell = text.strip()
+    forms = ((GROUPS, "{,}"), (COMMAS, ",")) if delimiter == "," else ((COMMAS, ","), (GROUPS, "{,}"))
+    for form, comma in (*forms, (POINTS, "."), (GAPS, "gap")):
+        if re.fullmatch(form.pattern, cell):
+            bare = cell.replace(",", "") if comma == "{,}" else cell.replace(".", "") if comma == "." else cell
+            return float(bare.translate(dict.fromkeys(map(ord, GAP))).replace(",", "."))
+    return None
 
 
 def column_of(connection: DuckDBPyConnection, name: str, position: int, delimiter: str) -> Column:

@@ -17,7 +17,9 @@ from icvi_jax.tables.sniff import kind
 from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 
 
-def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "") -> Table:
+def read(
+    source: str | Path, columns: Sequence[str] = (), time: str = "", label: str = "", keep_codes: bool = False
+) -> Table:
     """Read delimited text (also gzipped), Parquet, NPY or NPZ; ``-`` is standard input.
 
     Parameters
@@ -32,6 +34,8 @@ def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label:
         since 1970 with a name that may mean a time.
     label
         Name of the column with the true class; empty: a column called ``label``, if there is one.
+    keep_codes
+        Take error codes such as −9999 as readings; otherwise they are missing, and a note says so.
 
     Raises
     ------
@@ -51,8 +55,8 @@ def read(source: str | Path, columns: Sequence[str] = (), time: str = "", label:
     with located(source) as (path, shown):
         what = kind(path, shown)
         if what in ("npy", "npz"):
-            return _from_arrays(path, shown, what, columns)
-        return table(open_sheet(path, shown, what), columns, time, label)
+            return _from_arrays(path, shown, what, columns, keep_codes)
+        return table(open_sheet(path, shown, what), columns, time, label, keep_codes=keep_codes)
 
 
 def open_sheet(path: Path, shown: str, what: str) -> sheet.Sheet:
@@ -108,7 +112,7 @@ def _spooled(pipe: BinaryIO) -> Iterator[Path]:
         yield spool
 
 
-def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> Table:
+def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep_codes: bool) -> Table:
     """Read one stream from saved arrays."""
     found = arrays.load_arrays(path, shown, what)
     x = arrays.samples(found, shown, ndim=2)
@@ -125,7 +129,7 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str]) -> T
                 )
         x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
     notes: list[str] = []
-    features, x = sift(shown, features, x, notes, bool(columns))
+    features, x = sift(shown, features, x, notes, bool(columns), None, keep_codes)
     axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
     return Table(
         shown,

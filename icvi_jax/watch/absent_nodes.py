@@ -1,4 +1,4 @@
-"""Nodes that send nothing any more: one alarm for each silence."""
+"""Nodes that send nothing any more, or only old samples: one alarm for each silence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from icvi_jax.watch.journal import Store
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import Shard
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS, CLOCK_SECONDS = 1.0, 30.0
+"""How often to look, and after how long a node whose samples are all old has a wrong clock."""
 
 
 class Silence:
@@ -24,31 +25,50 @@ class Silence:
         self.after = after
         self._looked: dict[str, float] = {}
         self._known: dict[str, set[tuple[int, float]]] = {}
+        self._clocks: dict[str, set[str]] = {}
 
     def look(self, shard: Shard, store: Store, board: Board | None = None) -> int:
         """Raise an alarm for each node that became silent since the last call; returns how many."""
         now = time.monotonic()
-        if not self.after or now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
+        if now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
             return 0
         self._looked[shard.id] = now
-        rows = np.flatnonzero(now - shard.heard > self.after)
+        records = [*self._silent(shard, now), *self._with_wrong_clocks(shard, now)]
+        if board is not None:
+            for record in records:
+                board.event(record)
+        if records:
+            store.add(shard.taken, [(str(record["id"]), json_line(record)) for record in records])
+        return len(records)
+
+    def _silent(self, shard: Shard, now: float) -> list[dict[str, object]]:
+        """A record for each node that has become silent."""
+        rows = np.flatnonzero(now - shard.heard > self.after) if self.after else np.zeros(0, np.int64)
         silent = set(zip(rows.tolist(), shard.heard[rows].tolist()))  # with the time: a node may become silent again
         new, self._known[shard.id] = silent - self._known.get(shard.id, set()), silent
         names = list(shard.rows) if new else []
-        found = []
-        for row, _ in sorted(new):
-            number = int(shard.counts[row])
-            record: dict[str, object] = {
-                "id": f"{shard.id}-{row}-{number}-silent",
-                "node": names[row],
-                "time": None,
-                "alarm": "silent",
-                "sample": number,
-                "reason": f"no sample for {self.after:g} seconds",
-            }
-            found.append((str(record["id"]), json_line(record)))
-            if board is not None:
-                board.event(record)
-        if found:
-            store.add(shard.taken, found)
-        return len(found)
+        return [_record(shard, names[row], "silent", f"no sample for {self.after:g} seconds") for row, _ in sorted(new)]
+
+    def _with_wrong_clocks(self, shard: Shard, now: float) -> list[dict[str, object]]:
+        """A record for each node all of whose samples have been old for some time."""
+        since = {name: begun for name, begun in shard.olds.items() if now - begun > CLOCK_SECONDS}
+        known = self._clocks.setdefault(shard.id, set())
+        known &= set(since)
+        new = [name for name in since if name not in known and name in shard.rows]
+        known |= set(new)
+        why = "all its samples are older than one before: is its clock wrong? (--keep-old counts them)"
+        return [_record(shard, name, "clock", why) for name in new]
+
+
+def _record(shard: Shard, node: str, word: str, reason: str) -> dict[str, object]:
+    row = shard.rows[node]
+    number = int(shard.counts[row])
+    return {
+        "id": f"{shard.id}-{row}-{number}-{word}",
+        "node": node,
+        "time": None,
+        "alarm": word,
+        "sample": number,
+        "reason": reason,
+        "text": reason,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import SupportsFloat
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from icvi_jax.report.alarm_text import MEANING, alarm_word
 from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.types import Alarm
+from icvi_jax.watch.sample import time_in_words
 from icvi_jax.watch.ticks import Tick
 
 
@@ -24,6 +25,8 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
         word, cause = alarm_word(name, int(alarm.code[i])), int(alarm.cause[i])
         column = features[cause] if 0 <= cause < len(features) else None
         number = int(tick.numbers[i])
+        told = tick.told.get((i, name))
+        reason = told.text if told else MEANING[word]
         record: dict[str, object] = {
             "id": f"{shard}-{tick.rows[i]}-{number}-{name}",
             "node": sample.node,
@@ -36,9 +39,30 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "sample": number,
             "cause": column,
             "p": plain(alarm.p[i]),
-            "reason": f"{column} changed" if column else MEANING.get(word, "something changed"),
+            "once_in_rows": told.once_in_rows if told else None,
+            "from": plain(told.before) if told else None,
+            "to": plain(told.now) if told else None,
+            "reason": reason,
+            "text": f"at {time_in_words(sample.time, number)} {reason.replace(' has arrived', ' arrived')}",
         }
         yield str(record["id"]), record
+
+
+class AlarmCount:
+    """Counts alarms by the definition of `count_alarms`: recovered is none, distress after a spike is the same one."""
+
+    def __init__(self) -> None:
+        self._spiked: set[tuple[object, object]] = set()
+
+    def count(self, record: Mapping[str, object]) -> int:
+        """1 for a record that is an alarm of its own, otherwise 0."""
+        key, word = (record["node"], record.get("index")), record["alarm"]
+        if word == "spike":
+            self._spiked.add(key)
+        follows = word == "recovered" or (word == "distress" and key in self._spiked)
+        if follows:
+            self._spiked.discard(key)
+        return int(not follows)
 
 
 def score_of(alarms: dict[str, Alarm]) -> np.ndarray:

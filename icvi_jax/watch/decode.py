@@ -9,7 +9,8 @@ from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.sample import Sample
 
-COMPLAINT_SECONDS = 60.0
+COMPLAINT_SECONDS, FIRST_LINES = 60.0, 20
+"""How often to complain, and after how many lines to say that most of them are bad."""
 
 
 class Complaints:
@@ -39,10 +40,12 @@ class Intake:
     Attributes
     ----------
     bad : how many lines were not valid samples.
+    last : what was wrong with the last one of them.
     """
 
     def __init__(self, reader: Reader, complaints: Complaints | None = None):
-        self.reader, self.bad = reader, 0
+        self.reader, self.bad, self.last = reader, 0, ""
+        self._lines = 0
         self._complaints = complaints or Complaints()
 
     def samples(self, lines: Iterable[tuple[bytes, str]]) -> list[Sample]:
@@ -50,10 +53,14 @@ class Intake:
         found = []
         read = self.reader.read
         for line, node in lines:
+            self._lines += 1
+            if self._lines == FIRST_LINES and 2 * self.bad > self._lines:
+                say(f"{self.bad} of the first {self._lines} lines are not valid samples; the last one: {self.last}")
             try:
                 sample = read(line, node)
             except ValueError as error:
                 self.bad += 1
+                self.last = str(error)
                 self._complaints.say(f"line {self.reader.count}: {error}: skipped")
                 continue
             if sample is not None:

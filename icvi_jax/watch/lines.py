@@ -9,18 +9,21 @@ import string
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from icvi_jax.numerics.arrays import LARGEST
-from icvi_jax.tables.rules import by_name, is_time_name, sentences
+from icvi_jax.tables.codes import FILLS
+from icvi_jax.tables.fleet import NODE_NAMES
+from icvi_jax.tables.parse import read_number
+from icvi_jax.tables.rules import by_name, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
-from icvi_jax.watch.sample import Sample, known_as, said
+from icvi_jax.watch.sample import Sample, known_as, order, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
 """Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
-
-
-OTHER_MARKS = {";": "';'", "\t": "tabs"}
+DELIMITERS, MOST_HEADERS = ",;\t|", 8
 
 
 class Form(NamedTuple):
@@ -32,34 +35,44 @@ class Form(NamedTuple):
     header : names of all fields of a CSV line; empty where lines are JSON.
     time : name of the time, or empty.
     units : pairs of a reading and its unit.
+    delimiter : between two fields of a CSV line.
+    node : name of the node column, where it was found by its name.
     """
 
     features: tuple[str, ...]
     header: tuple[str, ...]
     time: str = ""
     units: tuple[tuple[str, str], ...] = ()
+    delimiter: str = ","
+    node: str = ""
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> Form:
-        """The form from lists, as it was stored."""
-        features, header, time, units = (*stored, ())[:4]
-        return cls(tuple(features), tuple(header), str(time), tuple((name, unit) for name, unit in units))
+        """The form from lists, as it was stored; older watches stored fewer."""
+        features, header, time, units, delimiter, node = (*stored, *("", (), ",", "")[len(stored) - 2 :])[:6]
+        pairs = tuple((name, unit) for name, unit in units)
+        return cls(tuple(features), tuple(header), str(time), pairs, str(delimiter), str(node))
 
 
 class Reader:
-    """Turns lines into samples; the first line decides the format, the first sample the features.
+    """Turns lines into samples as `icvi run` reads a file: the first line decides the format, the first sample the
+    features.
+
+    CSV may be separated by commas, semicolons, tabs or bars; where it is not by commas, numbers may have decimal
+    commas. A header in a stream that has its columns counts only for lines that fit no other one.
 
     Parameters
     ----------
     columns : names of the features; empty: all numbers of the first sample except time, labels and identifiers.
-    time, node : keys of time and node; an empty `time` is found by its name.
+    time, node : keys of time and node; found by their names where they are empty.
+    keep_codes : a fill value such as 1e20 is an error, not missing.
 
     Attributes
     ----------
     notes : sentences about what was left out because of its name.
     """
 
-    def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE):
+    def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE, keep_codes: bool = False):
         self._columns = self.features = tuple(columns)
         self._settled = False
         self.time, self.node = time, node or NODE
@@ -68,6 +81,8 @@ class Reader:
         self.count = 0
         self.notes: list[str] = []
         self._units: dict[str, str] = {}
+        self.delimiter, self.keep_codes = ",", keep_codes
+        self._others: list[tuple[str, ...]] = []  # headers that came later
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
         """The sample in one line; None for a blank line or a header, ValueError for a bad line."""
@@ -83,60 +98,92 @@ class Reader:
             self.json = True
             record = _json(text)
         else:
-            fields = _fields(text)
             if not self.header:
-                self._take_header(fields)
-            elif fields != self.header and self._is_header(fields):
-                self.header = fields
-            if fields == self.header:  # also in the middle: the process that writes the lines was started again
+                self._take_header(text)
                 return None
-            if len(fields) != len(self.header):
-                raise ValueError(f"{len(fields)} fields, but the header has {len(self.header)}")
-            record = dict(zip(self.header, fields))
+            fields = _fields(text, self.delimiter)
+            if fields == self.header or self._is_header(fields):
+                return None
+            return self._by_header(fields, default_node)
         return self._sample(record, default_node)
+
+    def _by_header(self, fields: tuple[str, ...], default_node: str) -> Sample:
+        """The sample in the fields of a line, by the header of the line before or by another one that fits it."""
+        failed: ValueError | None = None
+        for header in (self.header, *self._others):
+            try:
+                if len(fields) != len(header):
+                    raise ValueError(f"{len(fields)} fields, but the header has {len(header)}")
+                sample = self._sample(dict(zip(header, fields)), default_node)
+                if header is not self.header or not self._others or order(sample.time) is not None or not self.time:
+                    self._others = [other for other in (self.header, *self._others) if other != header]
+                    self.header = header
+                    return sample
+                failed = failed or ValueError(f"{str(sample.time)[:40]!r} is not a time")
+            except ValueError as error:
+                failed = failed or error
+        raise failed or ValueError("no header")
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the readings were named; otherwise columns may be left out because of their values."""
+        return bool(self._columns)
 
     @property
     def form(self) -> Form | None:
         """The form of the feed, once there was a sample."""
         if not self._settled:
             return None
-        return Form(self.features, self.header, self.time, tuple(self._units.items()))
+        node = self.node if self.node != NODE else ""
+        return Form(self.features, self.header, self.time, tuple(self._units.items()), self.delimiter, node)
 
     def go_on(self, form: Form) -> None:
         """Continue with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
         self.time, self._settled, self._units = self.time or form.time, True, dict(form.units)
+        self.delimiter, self.node = form.delimiter, form.node or self.node
 
-    def _take_header(self, names: tuple[str, ...]) -> None:
+    def _take_header(self, text: str) -> None:
         """Take the first CSV line as the names."""
+        self.delimiter = max(DELIMITERS, key=text.count)  # the first of equals: a comma
+        names = _fields(text, self.delimiter)
         absent = next((name for name in self.features if name not in names), None)
         if absent is not None:
             raise ValueError(f"neither JSON nor a CSV header with {absent!r}")
-        if any(_number(name) is not None for name in names):
+        if any(self._number(name) is not None for name in names):
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
         if len(set(names)) < len(names):
-            raise ValueError("a name appears twice in the CSV header")
-        other = next((words for mark, words in OTHER_MARKS.items() if mark in names[0]), None)
-        if len(names) == 1 and other:
-            raise ValueError(f"the fields must be separated by commas, not by {other}")
+            twice = next(name for n, name in enumerate(names) if name in names[:n])
+            raise ValueError(f"the name {twice!r} appears twice in the CSV header")
         self.header = names
 
     def _is_header(self, names: tuple[str, ...]) -> bool:
-        """Whether a later line is a header too: of another version of the sender, or the first one after a banner."""
-        if len(set(names)) < len(names) or any(_number(n) is not None or n.lower() in MISSING for n in names):
+        """Whether a line is another header. Before the first sample it replaces the one before; later it counts only
+        for lines that fit it and not the one before: one line cannot spoil the others."""
+        wrong = any(self._number(name) is not None or name.lower() in MISSING for name in names)
+        if len(set(names)) < len(names) or wrong:
             return False
         if self._settled:
-            return {*self.features, *filter(None, [self.time])} <= set(names)
-        return any(name == self.node or is_time_name(name) for name in names)
+            known = {*self.features, *filter(None, [self.time])} <= set(names)
+            if known and names not in self._others:
+                self._others = [names, *self._others][:MOST_HEADERS]
+            return known
+        found = any(name == self.node or is_time_name(name) for name in names)
+        if found:
+            self.header = names
+        return found
 
     def _sample(self, record: dict[str, object], default_node: str) -> Sample:
         """Pick node, time and readings out of a record."""
+        if not self._settled and self.node == NODE and NODE not in record and not default_node:
+            known = {name.lower(): name for name in record}
+            self.node = next((known[name] for name in NODE_NAMES if name in known), NODE)
         node = record.get(self.node, default_node)
         if isinstance(node, (dict, list)) or node is None:
             raise ValueError(f"{self.node!r} is not the name of a node: expected a text or a number")
         if not self._settled:
             self._settle(record)
-        x = tuple([_reading(name, record) for name in self.features])
+        x = tuple([self._reading(name, record) for name in self.features])
         self._settled = True
         if UNITS in record:
             self._note_units(record[UNITS])
@@ -149,15 +196,65 @@ class Reader:
                 self._units[name] = unit[:LONGEST_UNIT]
 
     def _settle(self, record: dict[str, object]) -> None:
-        """Find time and features in the first sample: its numbers, except labels and identifiers by their names."""
-        time = self.time or next((name for name in record if is_time_name(name) and name not in self._columns), "")
+        """Find time and features in the first sample, by the rules of `icvi run`: its numbers, except labels and
+        identifiers by their names; the time is a date, or a number whose name says so."""
+        time = self.time or self._time_of(record)
         rest = [name for name in record if name not in (self.node, time)]
-        numbers = [name for name in rest if _number(record[name]) is not None]
-        found = self._columns or tuple(name for name in numbers if not by_name(name))
+        numbers = [name for name in rest if self._number(record[name]) is not None]
+        further = [name for name in numbers if self._may_be_time(name, record[name])]
+        found = self._columns or tuple(name for name in numbers if not by_name(name) and name not in further)
         if not found:
             raise ValueError("the first sample has no number that could be a reading; name the readings with --columns")
         self.features, self.time = found, time
-        self.notes = sentences([(name, by_name(name)) for name in numbers if name not in found and by_name(name)])
+        why = {name: "time" if name in further else by_name(name) for name in numbers if name not in found}
+        self.notes = sentences([(name, reason) for name, reason in why.items() if reason])
+
+    def _time_of(self, record: dict[str, object]) -> str:
+        """The key of the time; empty where there is none."""
+        free = [name for name in record if name not in (self.node, *self._columns)]
+        dates = [name for name in free if isinstance(record[name], str) and self._number(record[name]) is None]
+        ways = (
+            (name for name in dates if order(said(record[name])) is not None),
+            (name for name in free if is_time_name(name)),
+            (name for name in free if self._may_be_time(name, record[name])),
+        )
+        return next((name for way in ways for name in way), "")
+
+    def _may_be_time(self, name: str, value: object) -> bool:
+        """Whether a name may mean a time and the number is a time since 1970."""
+        number = self._number(value)
+        return number is not None and has_time_word(name) and epoch_unit(np.array([number])) > 0
+
+    def _number(self, value: object) -> float | None:
+        """A number, also one written as text; None for anything else."""
+        if isinstance(value, str):
+            return read_number(value, self.delimiter)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+
+    def _reading(self, name: str, record: dict[str, object]) -> float:
+        """The reading with this name; NaN where it is missing or not finite."""
+        value = record.get(name, self)
+        if type(value) is float and -LARGEST <= value <= LARGEST:  # nearly always
+            return value
+        if value is self:
+            raise ValueError(
+                f"{name!r} is missing, but the first sample had it (--columns sets what a sample must have)"
+            )
+        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+            return math.nan
+        number = self._number(value)
+        if number is None:
+            raise ValueError(f"{name!r} is {str(value)[:40]!r}, not a number")
+        if not math.isfinite(number) or (abs(number) in FILLS and not self.keep_codes):
+            return math.nan
+        if abs(number) > LARGEST:
+            raise ValueError(f"{name!r} is {number:.3g}, too large for a reading")
+        return number
 
 
 def _json(text: str) -> dict[str, object]:
@@ -170,38 +267,9 @@ def _json(text: str) -> dict[str, object]:
     return record
 
 
-def _fields(text: str) -> tuple[str, ...]:
+def _fields(text: str, delimiter: str) -> tuple[str, ...]:
     try:
-        return tuple(field.strip() for field in next(csv.reader([text])))
+        return tuple(field.strip() for field in next(csv.reader([text], delimiter=delimiter)))
     except (csv.Error, StopIteration) as error:
         why = "a field is too long" if "limit" in str(error) else "a carriage return or binary data inside"
         raise ValueError(f"not a line of CSV: {why}") from None
-
-
-def _reading(name: str, record: dict[str, object]) -> float:
-    """The reading with this name; NaN where it is missing or not finite."""
-    value = record.get(name, _reading)
-    if type(value) is float and -LARGEST <= value <= LARGEST:  # nearly always
-        return value
-    if value is _reading:
-        raise ValueError(f"{name!r} is missing, but the first sample had it (--columns sets what a sample must have)")
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
-        return math.nan
-    number = _number(value)
-    if number is None:
-        raise ValueError(f"{name!r} is {str(value)[:40]!r}, not a number")
-    if not math.isfinite(number):
-        return math.nan
-    if abs(number) > LARGEST:
-        raise ValueError(f"{name!r} is {number:.3g}, too large for a reading")
-    return number
-
-
-def _number(value: object) -> float | None:
-    """A number, also one written as text; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None

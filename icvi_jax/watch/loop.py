@@ -18,7 +18,7 @@ from typing import NamedTuple, TextIO
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.absent_nodes import Silence
-from icvi_jax.watch.alarms import alarms_of, json_line
+from icvi_jax.watch.alarms import AlarmCount, alarms_of, json_line
 from icvi_jax.watch.decode import Complaints, Intake
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
@@ -86,8 +86,10 @@ class Part:
     ):
         self.pipe, self.keeper, self.rules, self.board = pipe, keeper, rules, board
         self.intake = Intake(reader, complaints)
-        self.alarms, self._saved = 0, 0
+        self.alarms, self._saved, self._count = 0, 0, AlarmCount()
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
+        if self.shard is not None:
+            self.shard.keep_codes = reader.keep_codes
         if form is not None:
             self._check_columns(form)
             reader.go_on(form)
@@ -142,7 +144,8 @@ class Part:
             for note in reader.notes:
                 say(note)
             rules = self.rules
-            self.shard = Shard(self.pipe, reader.form.features, self.keeper.id, rules.keep_old, rules.late)
+            ways = rules.keep_old, rules.late, reader.keep_codes, not reader.chosen
+            self.shard = Shard(self.pipe, reader.form.features, self.keeper.id, *ways)
 
     def compute(self) -> None:
         """Compute the accepted samples: alarms go to the store, readings to the board."""
@@ -155,6 +158,7 @@ class Part:
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
             found += [(id, json_line(alarm)) for id, alarm in alarms]
+            self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
             if board is not None:
                 board.add(shard, tick)
                 for _, alarm in alarms:
@@ -162,7 +166,6 @@ class Part:
                     board.event(alarm, back=after)
         if found:
             self.store.add(shard.taken, found)
-        self.alarms += len(found)
 
     def save(self) -> None:
         """Write a checkpoint if something is new."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from icvi_jax.numerics.arrays import LARGEST
+from icvi_jax.report.alarm_text import clock
+from icvi_jax.tables.clock import unit_of
 
 LONGEST_NAME = 200
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -99,7 +104,16 @@ def _order_of_text(text: str) -> int | float | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        parts = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?", text)
+        if parts is None:
+            return None
+        day, month = (
+            (parts[1], parts[3]) if int(parts[3]) <= 12 else (parts[3], parts[1])
+        )  # day first where both can be
+        try:
+            moment = datetime.fromisoformat(f"{parts[4]}-{month:0>2}-{day:0>2}T{parts[5] or '00:00':0>5}")
+        except ValueError:
+            return None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
@@ -116,7 +130,30 @@ def seconds(time: Time) -> float:
         return math.nan
     if isinstance(time, str) and _is_date(time):
         return when / 1e6
-    return when / next((unit for unit in (1, 1e3, 1e6, 1e9) if 3.2e8 * unit <= when < 4.1e9 * unit), 1)
+    return when / (unit_of(when) or 1)
+
+
+def is_local(time: Time) -> bool:
+    """Whether a time is a date without a zone: its clock may be set back by an hour."""
+    return isinstance(time, str) and _is_date(time) and not zone_of(time.strip())
+
+
+def time_in_words(time: Time, number: int) -> str:
+    """The time of sample `number` (from 1) in a sentence, as `icvi run` writes it.
+
+    Examples
+    --------
+    >>> time_in_words("2024-05-01T12:00:00+02:00", 5), time_in_words(1714557600, 5), time_in_words(None, 5)
+    ('2024-05-01 10:00', '2024-05-01 10:00', 'sample 4')
+    """
+    when = order(time)
+    if when is None:
+        return f"sample {number - 1}"
+    dated = isinstance(time, str) and _is_date(time)
+    unit = 1e6 if dated else unit_of(when)
+    if unit:
+        return clock(np.datetime64(round(when * (1e6 / unit)), "us"))
+    return clock(float(when))
 
 
 def zone_of(text: str) -> str:

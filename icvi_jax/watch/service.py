@@ -56,8 +56,8 @@ class Service:
     alarms_kafka: tuple[str, str] | None = None
 
 
-def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> None:
-    """Continue from the last checkpoint, then process the input."""
+def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> bool:
+    """Continue from the last checkpoint, then process the input; returns whether any line was a valid sample."""
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka)
     board = None
     if service.page:
@@ -82,7 +82,12 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     finally:
         watch.close()
     raised, bad, old = counted(watch.alarms, "alarm"), counted(watch.bad, "bad line"), counted(watch.old, "old sample")
+    useless = watch.bad > 0 and watch.samples == 0
+    if useless:
+        why = next((part.intake.last for part in watch.parts.values() if part.intake.last), "")
+        say(f"no line was a valid sample; the last one: {why}")
     say(f"{counted(watch.samples, 'sample')} of {counted(nodes, 'node')}, {raised}, {bad}, {old} skipped")
+    return not useless
 
 
 def open_source(service: Service) -> Source:

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.report.alarm_text import RECENT, Told, describe
+from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
+from icvi_jax.tables.clock import Clock, Verdict
+from icvi_jax.tables.codes import CODES, is_code
+from icvi_jax.tables.rules import LEAST_ROWS, by_values
+from icvi_jax.text import say
+from icvi_jax.types import Alarm
 from icvi_jax.watch.alarms import alarms_of, score_of
 from icvi_jax.watch.reorder_buffer import Late
-from icvi_jax.watch.sample import Sample, Time, checked, order
+from icvi_jax.watch.sample import Sample, Time, checked, is_local, order
 from icvi_jax.watch.ticks import Block, Tick, blocks
 
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16
-LAYOUT = 4
+LAYOUT = 5
 """Version of the extra data in a checkpoint; 1 had its own journal, 2 used counts of samples as positions, 3 subtracted
-an origin of its own, which `load` adds to those of the states."""
+an origin of its own, which `load` adds to those of the states, 4 had neither clocks nor recent rows."""
+RING = 128
+"""Rows of a node kept for sentences: those of a sentence, and the longest block."""
 
 
 class Shard:
@@ -38,6 +50,8 @@ class Shard:
     id : a unique name; ids of alarms begin with it.
     keep_old : also count samples that are not later than the last one of their node.
     late : hold samples back for so many seconds of their own time, so that late ones can be put in order.
+    keep_codes : error codes such as −9999 are readings, not missing.
+    judge : a column that only counts up in the first samples of a node is taken out there: it stays at its value.
 
     Attributes
     ----------
@@ -67,23 +81,43 @@ class Shard:
     """
 
     def __init__(
-        self, pipe: Pipeline, features: Sequence[str], id: str = "shard", keep_old: bool = False, late: float = 0.0
+        self,
+        pipe: Pipeline,
+        features: Sequence[str],
+        id: str = "shard",
+        keep_old: bool = False,
+        late: float = 0.0,
+        keep_codes: bool = False,
+        judge: bool = False,
     ):
         self.pipe, self.features, self.id, self.keep_old = pipe, tuple(features), id, keep_old
+        self.keep_codes, self.judge = keep_codes, judge
         self.late = Late(late)
         self.live = Live(pipe, len(self.features), (), keep=KEEP, capacity=ROOM)
         self.rows: dict[str, int] = {}
         self.taken = self.samples = self.old = 0
         self.positions: dict[str, int] = {}
         self.more: dict[str, Stored] = {}
-        self._last: dict[str, int | float] = {}
+        self.clocks: dict[str, Clock] = {}
+        self._far: dict[str, Sample] = {}  # waits for a second sample that agrees with its time
+        self.olds: dict[str, float] = {}  # nodes whose samples are all old, and since when, by `time.monotonic`
+        self.codes: dict[str, set[float]] = {}
         self._ready: list[Sample] = []
+        self._recent = np.zeros((0, RING, len(self.features)), np.float64)
+        self._fired, self._frozen = np.zeros((2, 0, len(self.features)), np.float64)
         self._unusable, self.counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self.heard = np.zeros(0)
         self.score, self.standing = np.zeros(0), np.zeros(0, bool)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], pipe: Pipeline, keep_old: bool = False, late: float = 0.0) -> Shard:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        pipe: Pipeline,
+        keep_old: bool = False,
+        late: float = 0.0,
+        keep_codes: bool = False,
+    ) -> Shard:
         """The shard as it was saved."""
         try:
             live = Live.load(folder, pipe, keep=KEEP)
@@ -92,17 +126,24 @@ class Shard:
                 raise
             raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
         extra: Mapping[str, Any] = live.extra or {}  # written by `save`
-        if extra.get("layout") not in (3, LAYOUT):
+        if extra.get("layout") not in (3, 4, LAYOUT):
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: use a new folder")
-        shard = cls(pipe, extra["features"], extra["id"], keep_old, late)
+        shard = cls(pipe, extra["features"], extra["id"], keep_old, late, keep_codes, extra.get("judge", False))
         shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
         shard.late.restore(extra["late"])
-        shard.taken, shard.samples, shard._last = extra["taken"], extra["samples"], extra["last"]
+        shard.taken, shard.samples = extra["taken"], extra["samples"]
+        known = extra.get("clocks") or {name: [last, None, None] for name, last in extra.get("last", {}).items()}
+        shard.clocks = {name: Clock(*stored) for name, stored in known.items()}
+        shard._far = {node: Sample(node, time, tuple(x)) for node, time, x in extra.get("far", ())}
         shard.positions, shard.more = extra["positions"], extra["more"]
         if extra["layout"] == 3:
             live.state = moved_by(live.state, np.array(extra["origin"], np.float64).reshape(-1, len(shard.features)).T)
         shard._unusable, shard.counts = np.array(extra["unusable"], np.int32), np.array(extra["counts"], np.int64)
-        shard.heard = np.full(len(shard.rows), time.monotonic())
+        size = len(shard.rows)
+        shard._recent = unpacked(extra.get("recent", ""), (size, RING, len(shard.features)))
+        shard._fired = unpacked(extra.get("fired", ""), (size, len(shard.features)))
+        shard._frozen = unpacked(extra.get("frozen", ""), (size, len(shard.features)), np.nan)
+        shard.heard = np.full(size, time.monotonic())
         shard.score, shard.standing = np.array(extra["score"], np.float64), np.array(extra["standing"], bool)
         return shard
 
@@ -122,34 +163,70 @@ class Shard:
 
     def accept(self, batch: Iterable[Sample], again: bool = False) -> list[Sample]:
         """The samples that are new, which `compute` will count; `again`: they were accepted before a restart."""
-        fresh = []
+        fresh, now = [], time.monotonic()
         for sample in batch:
             when = order(sample.time)
-            if not (again or self.keep_old) and self._is_old(sample, when):
-                self.old += 1
-                continue
+            clock = self.clocks.get(sample.node)
             if when is None:
+                # A time without an order, like "nan": if sent again, it would count twice.
+                if not (again or self.keep_old) and clock is not None and sample.time is not None:
+                    self.old += 1
+                    continue
                 self._ready.append(sample)
-            else:
-                self._line_up(sample, when)
+                fresh.append(sample)
+                continue
+            if clock is None:
+                clock = self.clocks[sample.node] = Clock()
+            when = clock.aligned(when)
+            verdict = clock.judge(when, clock.last is not None and when <= clock.last and is_local(sample.time))
+            if verdict is Verdict.OLD or self._is_held(sample, when):
+                if not (again or self.keep_old):
+                    self.old += 1
+                    self.olds.setdefault(sample.node, now)
+                    continue
+                verdict = Verdict.NEW
+            self.olds.pop(sample.node, None)
             fresh.append(sample)
+            if verdict is Verdict.FAR and not self.keep_old:
+                self._doubt(clock, sample, when)
+                continue
+            if self._far and self._far.pop(sample.node, None) is not None:
+                self._drop_far(sample.node)
+            self._line_up(clock, sample, when, verdict)
         self.taken += len(fresh)
         return fresh
 
-    def _is_old(self, sample: Sample, when: int | float | None) -> bool:
-        """Whether a sample is not later than the last one of its node, as far as this is known."""
-        last = self._last.get(sample.node)
-        if when is None:  # a time without an order, like "nan": if sent again, it would count twice
-            return last is not None and sample.time is not None
-        return (last is not None and when <= last) or (self.late.wait > 0 and self.late.has(sample))
+    def _is_held(self, sample: Sample, when: float) -> bool:
+        """Whether a sample of this node and time waits already."""
+        far = self._far.get(sample.node) if self._far else None
+        if far is not None and self.clocks[sample.node].aligned(order(far.time) or 0) == when:
+            return True
+        return self.late.wait > 0 and self.late.has(sample)
 
-    def _line_up(self, sample: Sample, when: int | float) -> None:
+    def _doubt(self, clock: Clock, sample: Sample, when: float) -> None:
+        """Let a sample whose time is far ahead wait for a second one that agrees."""
+        first = self._far.pop(sample.node, None)
+        before = clock.aligned(order(first.time) or 0) if first is not None else 0.0
+        if first is not None and clock.agrees(before, when):
+            self._line_up(clock, first, before, Verdict.NEW)
+            self._line_up(clock, sample, when, Verdict.NEW)
+            return
+        if first is not None:
+            self._drop_far(sample.node)
+        self._far[sample.node] = sample
+
+    def _drop_far(self, node: str) -> None:
+        self.old += 1
+        say(f"node {node!r}: a time far ahead, with which the next sample did not agree: skipped (is its clock wrong?)")
+
+    def _line_up(self, clock: Clock, sample: Sample, when: float, verdict: Verdict) -> None:
         """Let a sample wait for late ones; without waiting, it is ready at once."""
-        turn = [(sample, when)]
-        if self.late.wait:
-            turn = [(one, order(one.time) or 0) for one in self.late.push(sample)]
-        for one, moment in turn:
-            self._last[one.node] = max(moment, self._last.get(one.node, moment))
+        if not self.late.wait:
+            clock.advance(when, verdict)
+            self._ready.append(sample)
+            return
+        for one in self.late.push(sample):
+            clock.advance(clock.aligned(order(one.time) or 0), Verdict.NEW)
             self._ready.append(one)
 
     def compute(self) -> Iterator[Tick]:
@@ -168,11 +245,16 @@ class Shard:
         """Advance the fleet by a block."""
         samples, rows, depth, length = block
         x = block.readings(len(self.rows), len(self.features))
+        if not self.keep_codes:
+            self._clear_codes(block, x)
+        if self.judge:
+            self._freeze_counters(rows, x)
+        numbers = self.counts[rows] + depth + 1
+        self._recent[rows, (numbers - 1) % RING] = x[rows, depth]
         if length == 1:
             reading = jax.tree.map(lambda a: a[rows], self.live.tick(x[:, 0]))
         else:
             reading = jax.tree.map(lambda a: a[rows, depth], self.live.tick_many(x))
-        numbers = self.counts[rows] + depth + 1
         self.counts[rows] = numbers  # in order: the last of several stays
         self.samples += len(samples)
         self.heard[rows] = time.monotonic()
@@ -181,7 +263,64 @@ class Shard:
         if alarms:
             self.score[rows] = score_of(reading.alarms)
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
-        return Tick(samples, rows, depth, numbers, reading)
+        return Tick(samples, rows, depth, numbers, reading, self._tell(rows, numbers, reading.alarms))
+
+    def recent(self, row: int, number: int) -> NDArray[np.float64]:
+        """The last readings of a node up to its sample `number` (from 1), oldest first, (n, p)."""
+        at = np.arange(max(0, number - RECENT), number) % RING
+        return np.asarray(self._recent[row, at], np.float64)
+
+    def _tell(
+        self, rows: NDArray[np.intp], numbers: NDArray[np.int64], alarms: Mapping[str, Alarm]
+    ) -> dict[tuple[int, str], Told]:
+        """What the alarms of columns say, by the number of the sample in the block and the monitor."""
+        told = {}
+        for name in COLUMN_ALARMS:
+            if name not in alarms:
+                continue
+            for i in np.flatnonzero(alarms[name].code).tolist():
+                row, number, cause = int(rows[i]), int(numbers[i]), int(alarms[name].cause[i])
+                past = self.recent(row, number)[:, cause] if cause >= 0 else np.zeros(0)
+                before = int(self._fired[row, cause]) if name == CHANGE and cause >= 0 else 0
+                column = self.features[cause] if cause >= 0 else ""
+                told[i, name] = describe(name, column, past, float(alarms[name].p[i]), before, number)
+                if name == CHANGE and cause >= 0:
+                    self._fired[row, cause] += 1
+        return told
+
+    def _clear_codes(self, block: Block, x: NDArray[np.float64]) -> None:
+        """Make error codes missing, in order, since each is compared with the readings before it."""
+        for i, sample in enumerate(block.samples):
+            if CODES.isdisjoint(sample.x):
+                continue
+            row, deep = int(block.rows[i]), int(block.depth[i])
+            now = np.concatenate([self.recent(row, int(self.counts[row])), x[row, :deep]])
+            for j, value in enumerate(sample.x):
+                if is_code(value, now[:, j]):
+                    x[row, deep, j] = np.nan
+                    self._say_code(self.features[j], sample.node, value)
+
+    def _say_code(self, column: str, node: str, value: float) -> None:
+        known = self.codes.setdefault(column, set())
+        if value not in known:
+            known.add(value)
+            say(f"{column} is {value:.10g} at node {node!r}: taken as missing (--keep-codes keeps such values)")
+
+    def _freeze_counters(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
+        """From sample `LEAST_ROWS` on, a column that only counts up stays at its value: it says nothing."""
+        for row in np.unique(rows[self.counts[rows] < LEAST_ROWS]).tolist():
+            here = int((rows == row).sum())
+            past = int(self.counts[row])
+            if past + here < LEAST_ROWS:
+                continue
+            first = np.concatenate([self._recent[row, :past], x[row, : LEAST_ROWS - past]])
+            counts = [why == "counter" for why in by_values(first)]
+            self._frozen[row] = np.where(counts, first[-1], np.nan)
+            x[row, LEAST_ROWS - past :] = np.where(counts, first[-1], x[row, LEAST_ROWS - past :])
+        old = rows[(self.counts[rows] >= LEAST_ROWS) & np.isfinite(self._frozen[rows]).any(axis=1)]
+        if old.size:
+            stays = self._frozen[old][:, None]
+            x[old] = np.where(np.isfinite(stays) & np.isfinite(x[old]), stays, x[old])
 
     def _make_room(self, samples: Sequence[Sample]) -> None:
         """Add the nodes that were not seen before."""
@@ -192,10 +331,19 @@ class Shard:
         self.live.add(names)
         self.rows |= {name: len(self.rows) + n for n, name in enumerate(names)}
         zeros = np.zeros(len(names))
+        empty = np.zeros((len(names), RING, len(self.features)))
+        self._recent = np.concatenate([self._recent, empty + np.nan])
+        self._fired = np.concatenate([self._fired, empty[:, 0]])
+        self._frozen = np.concatenate([self._frozen, empty[:, 0] + np.nan])
         self._unusable = np.append(self._unusable, zeros.astype(np.int32))
         self.counts = np.append(self.counts, zeros.astype(np.int64))
         self.heard, self.score = np.append(self.heard, zeros), np.append(self.score, zeros)
         self.standing = np.append(self.standing, zeros.astype(bool))
+
+    def _recent_rows(self) -> NDArray[np.float64]:
+        """The ring buffers with zeros where no sentence will look any more: they need no room in a checkpoint."""
+        age = (self.counts[:, None] - 1 - np.arange(RING)) % RING
+        return np.where(age[:, :, None] < RECENT, self._recent, np.float64(0))
 
     def save(
         self, folder: str | os.PathLike[str], positions: Mapping[str, int] | None = None, **more: object
@@ -212,7 +360,12 @@ class Shard:
                 "samples": self.samples,
                 "late": self.late.held(),
                 "positions": self.positions,
-                "last": self._last,
+                "clocks": {name: [clock.last, clock.gap, clock.back] for name, clock in self.clocks.items()},
+                "far": list(self._far.values()),
+                "judge": self.judge,
+                "recent": packed(self._recent_rows()),
+                "fired": packed(self._fired),
+                "frozen": packed(self._frozen),
                 "unusable": self._unusable.tolist(),
                 "counts": self.counts.tolist(),
                 "score": self.score.tolist(),
@@ -220,6 +373,18 @@ class Shard:
                 "more": more,
             },
         )
+
+
+def packed(array: NDArray[np.float64]) -> str:
+    """Numbers as text that JSON can hold, much shorter than their digits."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(array, "<f8").tobytes(), 1)).decode()
+
+
+def unpacked(text: str, shape: tuple[int, ...], fill: float = 0.0) -> NDArray[np.float64]:
+    """The numbers that `packed` was given; `fill` where a checkpoint of before has none."""
+    if not text:
+        return np.full(shape, fill, np.float64)
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").reshape(shape).astype(np.float64)
 
 
 def moved_by(state: PipelineState, origin: np.ndarray) -> PipelineState:

@@ -124,10 +124,30 @@ def test_a_first_row_without_a_number_is_no_header(first):
     assert reader.read("2026-01-02,a,20") == Sample("a", "2026-01-02", (20.0,))
 
 
-def test_other_separators_are_named():
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_other_separators_and_decimal_commas_are_read_as_in_a_file(mark):
     reader = Reader()
-    for line in ("time;node;temp", "1;a;20"):
-        with pytest.raises(ValueError, match="separated by commas, not by ';'"):
-            reader.read(line)
-    with pytest.raises(ValueError, match="separated by commas, not by tabs"):
-        Reader().read("time\tnode\ttemp")
+    assert reader.read(mark.join(("ts", "node", "temp", "flow"))) is None
+    found = reader.read(mark.join(("1700000000", "a", "20,5", "1.234,5")))
+    assert found == Sample("a", "1700000000", (20.5, 1234.5)) and reader.form.time == "ts"
+    again = Reader()
+    again.go_on(reader.form)
+    assert again.read(mark.join(("1700000060", "a", "20,6", "3"))) == Sample("a", "1700000060", (20.6, 3.0))
+
+
+def test_one_line_that_looks_like_a_header_spoils_no_other_line():
+    """Of the same number of fields or not, with all names or in another order: later lines are read as before."""
+    for spoiler in ("time,node,hum,temp", "temp,hum,time,node,extra", "time,node,temp,hum"):
+        reader = Reader()
+        assert reader.read("time,node,temp,hum") is None
+        before = reader.read("2024-01-01T00:00,a,20,80")
+        assert reader.read(spoiler) is None
+        assert reader.read("2024-01-01T00:00,a,20,80") == before and reader.form.header[:2] == ("time", "node")
+
+
+@pytest.mark.parametrize("name", ["ts", "timestamp", "unix", "t_utc"])
+def test_the_time_is_found_by_its_name_and_value(name):
+    reader = Reader()
+    assert reader.read(f'{{"node": "a", "{name}": 1700000000000, "v": 1}}') == Sample("a", 1700000000000, (1.0,))
+    other = Reader()
+    assert other.read('{"ts_valve": 21.5, "v": 1, "station_id": "x"}') == Sample("x", None, (21.5, 1.0))

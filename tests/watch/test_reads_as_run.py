@@ -1,0 +1,152 @@
+"""A stream is read as `icvi run` reads a file: codes, clocks, counters, and the same sentences."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from watching import PIPE, begun, messages
+
+from icvi_jax.cli import main
+from icvi_jax.tables.clock import believed_rows
+from icvi_jax.watch.shard import Shard
+
+START = np.datetime64("2024-03-01T00:00", "s")
+
+
+def station(rows=900, step=600, seed=0):
+    """Times and two columns, the second of which rises by six standard deviations in row 600."""
+    x = np.random.default_rng(seed).normal((20.0, 5.0), (0.5, 0.2), (rows, 2))
+    x[600:, 1] += 1.2
+    return START + np.arange(rows) * np.timedelta64(step, "s"), x
+
+
+def watched(text, *options):
+    """Alarms as JSON, what was said, and the exit code of `icvi watch` on a text."""
+    command = [sys.executable, "-m", "icvi_jax.cli", "watch", *options]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr, done.returncode
+
+
+def told_by_run(path, capsys, *options):
+    assert main(["run", str(path), "--out", str(path.parent / "out"), *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_live_alarm_says_what_run_says(tmp_path, capsys):
+    times, x = station()
+    path = tmp_path / "in.csv"
+    path.write_text(
+        "time;temp;flow\n" + "".join(f"{t};{a:.4f};{b:.4f}\n".replace(".", ",") for t, (a, b) in zip(times, x))
+    )
+    said = told_by_run(path, capsys, "--monitor", "change", "--standardize")
+    alarms, err, code = watched(path.read_text(), "--monitor", "change")
+    assert code == 0 and "900 samples of 1 node, " in err
+    assert alarms and all(alarm["alarm"] == "change" and alarm["text"] in said for alarm in alarms)
+    (rise,) = [alarm for alarm in alarms if alarm["cause"] == "flow" and 600 < alarm["sample"] < 612]
+    assert rise["text"].startswith("at 2024-03-05 ") and " flow rose from about 5" in rise["text"]
+    assert rise["from"] == pytest.approx(5.0, abs=0.2) and rise["to"] == pytest.approx(6.2, abs=0.5)
+    once = rise["once_in_rows"]
+    assert f"once in about {once:,.0f} rows" in rise["text"] if once else "surely not by chance" in rise["text"]
+
+
+def test_when_no_line_is_valid_the_end_is_an_error():
+    alarms, err, code = watched("a b c\n" + "1 2 x\n" * 30)
+    assert code == 2 and not alarms and "no line was a valid sample" in err and "of the first 20 lines" in err
+    assert err.strip().splitlines()[-1].startswith("icvi: 0 samples of 0 nodes, ")
+
+
+@pytest.mark.parametrize("code", [-9999, 65535, 85, 2147483647, -999])
+def test_codes_are_missing_in_files_and_live(tmp_path, capsys, code):
+    times, x = station()
+    x[300::97, 0] = code
+    path = tmp_path / "in.csv"
+    path.write_text("time,temp,flow\n" + "".join(f"{t},{a},{b}\n" for t, (a, b) in zip(times, x)))
+    said = told_by_run(path, capsys, "--monitor", "change")
+    assert f"error codes in 'temp' are taken as missing: {code} (7×)" in said and "temp rose" not in said
+    kept = told_by_run(path, capsys, "--monitor", "change", "--keep-codes")
+    assert "error codes" not in kept and ("temp rose" in kept or "temp fell" in kept)
+    watch = begun()
+    watch.take(messages(path.read_bytes().splitlines()))
+    found = [json.loads(line) for line in watch.out.getvalue().splitlines()]
+    assert f"temp is {code}" in capsys.readouterr().err and "temp" not in {alarm["cause"] for alarm in found}
+
+
+def test_one_wrong_clock_does_not_silence_a_node(capsys):
+    """A time in 2099 waits for a second one that agrees; milliseconds among seconds are the same clock."""
+    times, x = station()
+    seconds = times.astype("datetime64[s]").astype(int)
+    for wrong in ({500: 4070908800}, {500: int(seconds[500]) * 1000, 501: int(seconds[501]) * 1000}):
+        shard = Shard(PIPE, ["temp", "flow"])
+        shard.take([("a", wrong.get(n, int(t)), row) for n, (t, row) in enumerate(zip(seconds, x))])
+        assert shard.samples == 900 - (len(wrong) == 1) and shard.old == (len(wrong) == 1)
+    shard = Shard(PIPE, ["temp", "flow"])
+    later = [*seconds[:500], *(seconds[500:] + 86_400 * 40)]  # an outage of forty days is believed
+    shard.take([("a", int(t), row) for t, row in zip(later, x)])
+    assert (shard.samples, shard.old) == (900, 0)
+    first = [4070908800, *seconds[1:]]  # the very first time is the wrong one
+    shard = Shard(PIPE, ["temp", "flow"])
+    shard.take([("a", int(t), row) for t, row in zip(first, x)])
+    assert shard.samples == 900
+
+
+def test_what_waits_for_a_second_time_is_kept_over_a_restart(tmp_path):
+    times, x = station(60)
+    lines = [json.dumps({"time": str(t), "a": a, "b": b}).encode() for t, (a, b) in zip(times, x)]
+    jump = [json.dumps({"time": str(t + np.timedelta64(90, "D")), "a": 1.0, "b": 2.0}).encode() for t in times[:2]]
+    watch = begun(tmp_path)
+    watch.take(messages([*lines, jump[0]]))
+    watch.save()
+    watch.close()
+    again = begun(tmp_path)
+    again.take(messages([jump[0], jump[1]]))
+    assert (again.samples, again.old) == (62, 1)
+    again.close()
+
+
+def test_a_node_whose_samples_are_all_old_is_said_within_a_minute(monkeypatch):
+    watch = begun()
+    watch.take(messages([b'{"node": "a", "time": 1000, "v": 1}', b'{"node": "b", "time": 1, "v": 1}']))
+    now = time.monotonic()
+    for n in range(1, 56, 5):
+        monkeypatch.setattr(time, "monotonic", lambda n=n: now + n)
+        news = b'{"node": "b", "time": %d, "v": 1}' % (n + 1)
+        watch.take(messages([b'{"node": "a", "time": %d, "v": 1}' % n, news]))
+    found = [json.loads(line) for line in watch.out.getvalue().splitlines()]
+    assert [(alarm["node"], alarm["alarm"]) for alarm in found] == [("a", "clock")] and "clock" in found[0]["text"]
+
+
+def test_the_hour_that_comes_twice_is_kept(tmp_path, capsys):
+    """Local times without a zone, in the night in which clocks are set back."""
+    utc = np.datetime64("2024-10-25T00:00", "s") + np.arange(500) * np.timedelta64(600, "s")
+    local = utc + np.where(utc < np.datetime64("2024-10-27T01:00"), 7200, 3600).astype("timedelta64[s]")
+    x = np.random.default_rng(0).normal(size=(500, 1))
+    shard = Shard(PIPE, ["v"])
+    shard.take([("a", str(t), row) for t, row in zip(local, x)])
+    assert (shard.samples, shard.old) == (500, 0)
+    shard.take([("a", str(t), row) for t, row in zip(local[-30:], x)])  # sent again: not counted again
+    assert (shard.samples, shard.old) == (500, 30)
+    keep, fixed, notes = believed_rows(local.astype("datetime64[us]"))
+    assert keep.all() and (np.diff(fixed) >= np.timedelta64(0)).all() and "6 rows are in the hour" in notes[0]
+
+
+def test_a_counter_is_taken_out_however_samples_come():
+    times, x = station(400)
+    x = np.column_stack([x, np.arange(400) + 1e6])
+    states = []
+    for size in (1, 7, 400):
+        shard = Shard(PIPE, ["temp", "flow", "packets"], judge=True)
+        rows = [("a", str(t), row) for t, row in zip(times, x)]
+        found = [alarm for n in range(0, 400, size) for alarm in shard.take(rows[n : n + size])]
+        assert "packets" not in {alarm["cause"] for alarm in found}
+        assert np.unique(shard.recent(0, 400)[:, 2]).tolist() == [1e6 + 19]
+        states.append(shard.state)
+    import jax
+
+    for state in states[1:]:
+        for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(states[0])):
+            np.testing.assert_array_equal(a, b)
