@@ -12,6 +12,7 @@ from icvi_jax.checkpoint import load_checkpoint as load_checkpoint
 from icvi_jax.checkpoint import save as save
 from icvi_jax.clusterers import Clusterer as Clusterer
 from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one line there)
+from icvi_jax.engine.scan import native_scan as native_scan
 from icvi_jax.engine.scan import scan as scan
 from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export

@@ -19,8 +19,8 @@ from jax.sharding import PartitionSpec as P
 
 from icvi_jax.engine import inputs
 from icvi_jax.engine.engine import Engine, Walk, fresh
+from icvi_jax.engine.kernel_scan import scan_fleet
 from icvi_jax.engine.loop import loop
-from icvi_jax.engine.scan import scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState

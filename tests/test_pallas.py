@@ -14,7 +14,6 @@ from icvi_jax.engine.accelerated import kernel_for
 from icvi_jax.engine.lanewise import apply
 from icvi_jax.engine.lowering.ssa import Lane
 from icvi_jax.engine.pallas import Kernel
-from icvi_jax.engine.scan import scan_fleet
 
 F32 = np.dtype(np.float32)
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -181,22 +180,6 @@ def test_bits_do_not_depend_on_company_pieces_or_what_is_kept():
         rows.append(jax.tree.map(lambda a, n=(start % 5 + steps) // 5: a[:n], made))
     kept = jax.tree.map(lambda *a: jnp.concatenate(a), *rows)
     equal((kernel.state(words), kept), (whole[0], jax.tree.map(lambda a: a[4::5], whole[1])))
-
-
-def test_a_scan_of_several_launches_has_the_same_bits(monkeypatch):
-    X, state = samples(25, 2, 3), SMALL.init(2, (3,))
-    whole = quick(lambda X: icvi.scan(SMALL, state, X))(X)
-    monkeypatch.setattr(Kernel, "longest", lambda *_: 9)
-    jax.clear_caches()
-    equal(quick(lambda X: icvi.scan(SMALL, state, X))(X), whole)
-
-    def fleet(phase):
-        return quick(lambda X: scan_fleet(shown, SMALL, state, jnp.moveaxis(X, -1, 0), None, 4, phase))(X)
-
-    for phase in (0, 3):  # of groups of four, in pieces of eight
-        final, made = fleet(phase)
-        equal(final, whole[0])
-        equal(made[0]["xb"].T, whole[1].values["xb"][3 - phase :: 4])
 
 
 @pytest.mark.parametrize("platform", ["triton", "mosaic", "tpu"])

@@ -1,45 +1,194 @@
-"""Scan: the scan of a pipeline inside your own JAX code, as one kernel where the platform has one."""
+"""Scans as one operation inside your own JAX code: of a pipeline (`scan`), and of any small step (`native_scan`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from icvi_jax.engine.accelerated import kernel_for
 from icvi_jax.engine.engine import Walk
-from icvi_jax.engine.inputs import FIELDS, own_state
-from icvi_jax.engine.platforms import kernels
-from icvi_jax.engine.xla import Step, scan_traced
+from icvi_jax.engine.inputs import FIELDS, own_state, wanted
+from icvi_jax.engine.primitive import Array, Scan, bind, reference, varying
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Reading, State
 
-if TYPE_CHECKING:
-    from icvi_jax.engine.pallas import Kernel
+
+class _Traced(NamedTuple):
+    """A body, the values it took from outside, and the structures of what it returns."""
+
+    body: ClosedJaxpr
+    lifted: tuple[State, ...]
+    carry: State
+    ys: State
 
 
-class How(NamedTuple):
-    """What a scan is compiled for: the step, the kind of kernel, and which outputs are kept."""
+def _trace(f: Callable[..., State], trees: Sequence[State], avals: Sequence[Sequence[State]]) -> _Traced:
+    """`f` of pytrees with these leaves, as a jaxpr whose first arguments are the arrays of JAX that `f` refers to."""
 
-    step: Step
-    kind: str | None
-    every: int
+    def flat(*leaves: Array) -> State:
+        ends = np.cumsum([0, *(len(part) for part in avals)])
+        return f(*(jax.tree.unflatten(t, leaves[lo:hi]) for t, lo, hi in zip(trees, ends, ends[1:])))
+
+    closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(a for part in avals for a in part))
+    if not isinstance(shapes, tuple) or len(shapes) != 2:
+        raise TypeError("scan: the step must return a pair, the carry and what is kept of this step")
+    own = [i for i, const in enumerate(closed.consts) if isinstance(const, jax.Array)]
+    lifted = tuple(closed.consts[i] for i in own)
+    if own:
+
+        def open_(*given: Array) -> State:
+            consts = list(closed.consts)
+            for i, const in zip(own, given):
+                consts[i] = const
+            return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, consts))(*given[len(own) :])
+
+        kinds = [jax.typeof(const) for const in lifted]
+        closed = jax.make_jaxpr(open_)(*kinds, *(a for part in avals for a in part))
+    return _Traced(closed, lifted, jax.tree.structure(shapes[0]), jax.tree.structure(shapes[1]))
 
 
-def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
-    """The same as `jax.lax.scan(pipe.step, state, X)`; on a GPU or TPU one kernel with the time loop inside.
+@lru_cache(maxsize=256)
+def _trace_once(f: Callable[..., State], trees: tuple[State, ...], avals: tuple[tuple[State, ...], ...]) -> _Traced:
+    made = _trace(f, trees, avals)
+    if any(isinstance(const, jax.core.Tracer) for const in made.lifted):
+        raise _Open
+    return made
 
-    It may be traced: `jax.jit`, `jax.vmap` (its axis becomes one of streams), `jax.shard_map` (for several devices;
-    with `check_vma=False` in interpret mode) and reverse-mode gradients work, the latter by running `lax.scan` again.
-    Forward mode (`jax.jvp`, `jax.jacfwd`) does not work with a kernel: use `lax.scan(pipe.step, …)`. On CPUs, in
-    float64, and for a step that is too large for the registers of a device, this is `lax.scan`.
+
+class _Open(Exception):
+    """The step refers to values that are being traced: it means something else next time."""
+
+
+def _traced(f: Callable[..., State], trees: Sequence[State], avals: Sequence[Sequence[State]]) -> _Traced:
+    try:
+        return _trace_once(f, tuple(trees), tuple(map(tuple, avals)))
+    except _Open:
+        return _trace(f, trees, avals)
+    except TypeError as problem:
+        if "unhashable" not in str(problem):
+            raise
+        return _trace(f, trees, avals)
+
+
+def native_scan(
+    f: Callable[[State, State], tuple[State, State]],
+    init: State,
+    xs: State = None,
+    length: int | None = None,
+    reverse: bool = False,
+    *,
+    implementation: str | None = None,
+) -> tuple[State, State]:
+    """The same as `jax.lax.scan(f, init, xs)`, in native code: for small steps, under `vmap` over many streams.
+
+    On a CPU, a step on small arrays is compiled as a whole, with the time loop inside; each `vmap` around it adds
+    streams, which share the lanes of the processor's vectors and its cores. Gradients are those of `lax.scan`. A step
+    with an operation that has no native form, or one that is too large, is run by `lax.scan` with a warning that says
+    why.
+
+    Parameters
+    ----------
+    f : (carry, x) → (carry, y), on pytrees of arrays of float32, float64, int32 or bool.
+    init, xs, length, reverse : as in `jax.lax.scan`.
+    implementation : "native", "cuda" or "xla": this one or an error; None takes the best of the platform for which the
+        program is lowered.
+
+    Returns
+    -------
+    The carry after the last step, and the ys of all steps, stacked.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, icvi_jax as icvi
+    >>> def ewma(mean, x):
+    ...     mean = 0.9 * mean + 0.1 * x
+    ...     return mean, mean
+    >>> X = jax.random.normal(jax.random.key(0), (1024, 500))
+    >>> last, means = jax.jit(jax.vmap(lambda x: icvi.native_scan(ewma, 0.0, x)))(X)
+    >>> means.shape
+    (1024, 500)
+    """
+    _check_implementation("native_scan", implementation)
+    if implementation == "xla":
+        return lax.scan(f, init, xs, length, reverse)
+    carry, tree = jax.tree.flatten(init)
+    rows, rows_tree = jax.tree.flatten(xs)
+    carry, rows = [jnp.asarray(a) for a in carry], [jnp.asarray(a) for a in rows]
+    sizes = {a.shape[0] if a.ndim else -1 for a in rows} | ({length} if length is not None else set())
+    if len(sizes) != 1 or -1 in sizes or not carry + rows:
+        return lax.scan(f, init, xs, length, reverse)  # whose errors say what is wrong
+    (steps,) = sizes
+    for _ in range(3):
+        carry, rows = _alike(carry, rows)
+        kinds = [jax.typeof(a) for a in carry], [_row(a) for a in rows]
+        made = _traced(f, (tree, rows_tree), kinds)
+        found = made.body.out_avals[: len(carry)]
+        if made.carry != tree or [a.shape for a in found] != [a.shape for a in carry]:
+            return lax.scan(f, init, xs, length, reverse)
+        outside = frozenset().union(*(varying(jax.typeof(a)) for a in made.lifted), *(varying(a) for a in found))
+        if [a.dtype for a in found] == [a.dtype for a in carry] and outside <= varying(jax.typeof((carry + rows)[0])):
+            break
+        # weak types give way to what the step makes of them, as in lax.scan; in shard_map all vary as the results do
+        carry = [a.astype(k.dtype) if jax.typeof(a).weak_type else a for a, k in zip(carry, found)]
+        carry, rows = _alike(carry, rows, outside)
+    else:
+        return lax.scan(f, init, xs, length, reverse)
+    n = len(made.lifted)
+    how = Scan(made.body, n, len(carry), steps, reverse, implementation=implementation)
+    lifted, _ = _alike(list(made.lifted), [], varying(jax.typeof((carry + rows)[0])))
+    out = bind(how, [*lifted, *carry, *rows])
+    return jax.tree.unflatten(tree, out[: len(carry)]), jax.tree.unflatten(made.ys, out[len(carry) :])
+
+
+def _row(a: Array) -> State:
+    """The type of one step of `a`."""
+    kind = jax.typeof(a)
+    where = kind.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * (a.ndim - 1)))
+    return kind.update(shape=kind.shape[1:], sharding=where)
+
+
+def _alike(a: list[Array], b: list[Array], more: frozenset[str] = frozenset()) -> tuple[list[Array], list[Array]]:
+    """Inside `shard_map`: all arrays vary along the axes of the mesh along which any of them does."""
+    axes = more.union(*(varying(jax.typeof(x)) for x in (*a, *b)))
+
+    def wide(x: Array) -> Array:
+        missing = tuple(sorted(axes - varying(jax.typeof(x))))
+        if not missing:
+            return x
+        cast: State = getattr(lax, "pcast", None)  # jax 0.8 says pvary
+        spread: Array = lax.__dict__["pvary"](x, missing) if cast is None else cast(x, missing, to="varying")
+        return spread
+
+    return [wide(x) for x in a], [wide(x) for x in b]
+
+
+def _check_implementation(caller: str, name: str | None) -> None:
+    if name not in (None, "native", "cuda", "xla"):
+        raise ValueError(f"{caller}(implementation={name!r}): choose 'native', 'cuda', 'xla' or None")
+
+
+def scan(
+    pipe: Pipeline,
+    state: PipelineState,
+    X: Array,
+    elapsed: Array | None = None,
+    *,
+    keep: str | tuple[str, ...] = FIELDS,
+    every: int = 1,
+    implementation: str | None = None,
+) -> tuple[PipelineState, Reading]:
+    """The same as `jax.lax.scan(pipe.step, state, X)`, as one operation: native code on CPUs.
+
+    It goes where JAX goes: `jit`, `vmap` (over samples, states and the numbers of the pipeline; each axis becomes
+    streams), `grad`, `jvp`, `jax.checkpoint`, `shard_map`, arrays on several devices, and inside other loops. Gradients
+    are those of `lax.scan`. Under `jit`, fields that are not read are not computed.
 
     Parameters
     ----------
@@ -47,6 +196,10 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     state : such as `pipe.init(features, streams)`.
     X : (T, p, *streams), the samples in the order of time; those that are not finite are missing.
     elapsed : (T,) or (T, *streams), time since the sample before.
+    keep : fields of the reading; the others are None.
+    every : the readings of each `every`-th sample are kept.
+    implementation : "native", "cuda" or "xla": this one or an error; None takes the best of the platform for which the
+        program is lowered.
 
     Returns
     -------
@@ -61,188 +214,68 @@ def scan(pipe: Pipeline, state: PipelineState, X: Array, elapsed: Array | None =
     >>> readings.values["xb"].shape
     (50, 8)
     """
-    X = jnp.asarray(X)
+    _check_implementation("scan", implementation)
+    keep, X = wanted("scan", keep), jnp.asarray(X)
     if X.ndim < 2:
         raise ValueError(f"scan(X=…): expected the axes (T, p, *streams), got shape {X.shape}")
+    if not isinstance(every, int) or every < 1:
+        raise ValueError(f"scan(every={every!r}): expected a whole number, at least 1")
     own_state("scan", pipe, state, X.shape[1], X.shape[2:])
     X = X.astype(state.anchor.high.dtype)
     if elapsed is not None:
         elapsed = jnp.asarray(elapsed, X.dtype)
         if elapsed.shape not in (X.shape[:1], (X.shape[0], *X.shape[2:])):
             raise ValueError(f"scan(elapsed=…): expected one number a sample, {X.shape[:1]}, got {elapsed.shape}")
-    state, readings = scan_step(Walk(FIELDS), pipe, state, X, elapsed)
+    state, readings = scan_step(Walk(keep), pipe, state, X, elapsed, every, implementation)
     return state, readings
 
 
-def scan_step(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[State, State]:
-    """Scan any step (model, state, x, elapsed) over X (T, p, *streams), where it lies."""
-    return _scanned(How(step, kernels(_device(X)), 1), model, state, X, elapsed, 0)
-
-
-def scan_fleet(
-    step: Step,
+def scan_step(
+    step: Callable[..., tuple[State, State]],
     model: State,
     state: State,
-    Z: Array,
-    elapsed: Array | None,
-    every: int,
-    phase: int,
-    mesh: Mesh | None = None,
-    axis: object = None,
+    X: Array,
+    elapsed: Array | None = None,
+    every: int = 1,
+    implementation: str | None = None,
 ) -> tuple[State, State]:
-    """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
+    """Scan any hashable step (model, state, x, elapsed or None) over X (T, p, *streams); the state is (…, *streams)."""
+    streams, N = X.shape[2:], math.prod(X.shape[2:])
 
-    Parameters
-    ----------
-    every, phase : keep each `every`-th output, where `phase` samples have passed since the last.
-    mesh, axis : the streams are divided over this axis (or these axes) of the devices.
-    """
-    state, made = _fleet(How(step, kernels(_device(Z)), every), mesh, axis, model, state, Z, elapsed, jnp.int32(phase))
-    return state, jax.tree.map(lambda a: a[:, : (phase + Z.shape[1]) // every], made)
+    def line(a: Array) -> Array:
+        return a.reshape(*a.shape[: a.ndim - len(streams)], N) if streams else a
 
+    numbers, model_tree = jax.tree.flatten(jax.tree.map(jnp.asarray, model))
+    carry, state_tree = jax.tree.flatten(jax.tree.map(lambda a: line(jnp.asarray(a)), state))
+    given = [line(X)] + ([] if elapsed is None else [elapsed if elapsed.ndim == 1 else line(elapsed)])
+    numbers, rest = _alike(numbers, carry + given)
+    carry, given = rest[: len(carry)], rest[len(carry) :]
+    lanes = [bool(streams)] * (len(carry) + 1) + [elapsed is not None and bool(streams) and elapsed.ndim > 1]
 
-def _device(X: Array) -> jax.Device | None:
-    """The first device of an array; None where it is traced."""
-    return None if isinstance(X, jax.core.Tracer) else next(iter(X.devices()))
+    def one(a: Array, wide: bool, timed: bool) -> State:
+        kind = jax.typeof(a)
+        shape = kind.shape[timed : a.ndim - wide]
+        where = kind.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+        return kind.update(shape=shape, sharding=where, weak_type=False)
 
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _fleet(
-    how: How,
-    mesh: Mesh | None,
-    axis: object,
-    model: State,
-    state: State,
-    Z: Array,
-    elapsed: Array | None,
-    phase: Array,
-) -> tuple[State, State]:
-    def part(model: State, state: State, Z: Array, elapsed: Array | None, phase: Array) -> tuple[State, State]:
-        state = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state)
-        gaps = None if elapsed is None else elapsed.T
-        state, made = _scanned(how, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, phase)
-        state, made = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (state, made))
-        return state, made
-
-    ahead = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), state)
-    if mesh is not None:
-        over, gaps = P(axis), P() if elapsed is None or elapsed.ndim == 1 else P(axis)
-        specs = (P(), over, over, gaps, P())
-        part = jax.shard_map(part, mesh=mesh, in_specs=specs, out_specs=over, check_vma=False)
-    state, made = part(model, ahead, Z, elapsed, phase)
-    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), state), made
-
-
-def _scanned(
-    how: How, model: State, state: State, X: Array, elapsed: Array | None, phase: Array | int
-) -> tuple[State, State]:
-    """XLA's scan, or a kernel where there is one for this step."""
-    streams, found = X.shape[2:], None
-    if how.kind is not None and X.dtype == jnp.float32 and X.shape[0]:
-        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[: a.ndim - len(streams)], a.dtype), state)
-        found = kernel_for(how.kind, how.step, model, one, X.shape[1], elapsed is not None)
-    if found is None:
-        return _plain(how, model, state, X, elapsed, phase)
-    state, made = _differentiable(how, found, model, state, X, elapsed, jnp.int32(phase))
-    return state, made
-
-
-def _plain(
-    how: How, model: State, state: State, X: Array, elapsed: Array | None, phase: Array | int
-) -> tuple[State, State]:
-    """XLA's scan, the whole fleet side by side."""
-    state, made = scan_traced(how.step, model, state, X, elapsed, how.every, phase)
-    return state, made
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _differentiable(
-    how: How, found: tuple[Kernel, str], model: State, state: State, X: Array, elapsed: Array | None, phase: Array
-) -> tuple[State, State]:
-    streams = X.shape[2:]
-    N = math.prod(streams)
-    line = jax.tree.map(lambda a: a.reshape(*a.shape[: a.ndim - len(streams)], N), (state, X))
-    if elapsed is not None:
-        elapsed = jnp.broadcast_to(elapsed.reshape(X.shape[0], -1), (X.shape[0], N))
-    made = _batchable(*found, how)(model, *line, elapsed, phase)
-    state, made = jax.tree.map(lambda a: a.reshape(*a.shape[:-1], *streams), made)
-    return state, made
-
-
-def _forward(how: How, found: tuple[Kernel, str], *given: State) -> tuple[tuple[State, State], tuple[State, ...]]:
-    return _differentiable(how, found, *given), given
-
-
-def _backward(how: How, found: tuple[Kernel, str], given: tuple[State, ...], slopes: State) -> tuple[State, ...]:
-    return tuple(jax.vjp(partial(_plain, how), *given)[1](slopes))
-
-
-_differentiable.defvjp(_forward, _backward)
-
-
-def _batchable(kernel: Kernel, kind: str, how: How) -> Callable[..., tuple[State, State]]:
-    """The kernel as a function of (model, state (…, N), X (T, p, N), elapsed (T, N)), whose `vmap` is more streams."""
-
-    @jax.custom_batching.custom_vmap
-    def call(*given: State) -> tuple[State, State]:
-        launch = partial(_pieces, kernel, kind, how.every)
-        if kind == "interpret":
-            return launch(*given)
-        state, made = lax.platform_dependent(*given, cpu=partial(_plain, how), default=launch)
-        return state, made
-
-    @call.def_vmap
-    def batched(
-        size: int,
-        which: tuple[State, ...],
-        model: State,
-        state: State,
-        X: Array,
-        elapsed: Array | None,
-        phase: Array,
-    ) -> tuple[tuple[State, State], State]:
-        numbers, *rest, counted = which
-        if counted or any(jax.tree.leaves(numbers)):  # a model for each: the kernel has one for all
-            axes = jax.tree.map(lambda b: 0 if b else None, which)
-            made = jax.vmap(partial(_plain, how), axes, axis_size=size)(model, state, X, elapsed, phase)
-        else:
-
-            def behind(a: Array, is_batched: bool) -> Array:
-                a = jnp.moveaxis(a, 0, -1) if is_batched else jnp.broadcast_to(a[..., None], (*a.shape, size))
-                return a.reshape(*a.shape[:-2], -1)
-
-            made = call(model, *jax.tree.map(behind, (state, X, elapsed), tuple(rest)), phase)
-            made = jax.tree.map(lambda a: jnp.moveaxis(a.reshape(*a.shape[:-1], -1, size), -1, 0), made)
-        return made, jax.tree.map(lambda a: True, made)
-
-    return call
-
-
-def _pieces(
-    kernel: Kernel, kind: str, every: int, model: State, state: State, X: Array, elapsed: Array | None, phase: Array
-) -> tuple[State, State]:
-    """Launch the kernel once, or for each piece of time if X is too long for one launch."""
-    T, words = X.shape[0], kernel.words(state)
-    pieces = -(-T // kernel.longest(kind, X.shape[-1]))
-    if pieces == 1:
-        words, made = kernel.scan(kind, model, words, X, elapsed, T, phase, every)
-        return kernel.state(words), made
-    size = -(-T // (pieces * every)) * every  # whole groups: each piece begins at the same place in its group
-    pieces = -(-T // size)
-
-    def cut(a: Array) -> Array:
-        return jnp.pad(a, [(0, pieces * size - T)] + [(0, 0)] * (a.ndim - 1)).reshape(pieces, size, *a.shape[1:])
-
-    def piece(words: State, now: tuple[Array, Array | None, Array]) -> tuple[State, State]:
-        words, made = kernel.scan(kind, model, words, *now, phase, every)
-        return words, jax.tree.map(lambda a: a[: size // every], made)
-
-    steps = jnp.minimum(size, T - size * jnp.arange(pieces))
-    words, made = lax.scan(piece, words, (*jax.tree.map(cut, (X, elapsed)), steps))
-    rows = 1 + (T + every - 2) // every
-
-    def joined(a: Array) -> Array:
-        a = a.reshape(-1, *a.shape[2:])[:rows]
-        return jnp.pad(a, [(0, rows - len(a))] + [(0, 0)] * (a.ndim - 1))
-
-    return kernel.state(words), jax.tree.map(joined, made)
+    kinds = (
+        [one(a, False, False) for a in numbers],
+        [one(a, bool(streams), False) for a in carry],
+        *([one(a, wide, True)] for a, wide in zip(given, lanes[len(carry) :])),
+    )
+    made = _traced(step, (model_tree, state_tree, *[jax.tree.structure(0)] * len(given)), kinds)
+    found = [(a.shape, a.dtype) for a in made.body.out_avals[: len(carry)]]
+    if made.carry != state_tree or found != [(a.shape, a.dtype) for a in kinds[1]]:
+        raise TypeError("the step returns a state of another structure than it takes")
+    how = Scan(made.body, len(made.lifted) + len(numbers), len(carry), X.shape[0], every=every)
+    how = how._replace(implementation=implementation)
+    operands = [*made.lifted, *numbers, *carry, *given]
+    if streams:
+        where = [None] * how.numbers + [a.ndim - 1 if wide else None for a, wide in zip(carry + given, lanes)]
+        how = how._replace(streams=(N,), axes=tuple((at,) for at in where), trailing=1)
+    if implementation == "xla":
+        out = reference(how, *operands)
+    else:
+        out = bind(how, operands)
+    out = [a.reshape(*a.shape[:-1], *streams) for a in out] if streams else out
+    return jax.tree.unflatten(state_tree, out[: len(carry)]), jax.tree.unflatten(made.ys, out[len(carry) :])

@@ -1,7 +1,8 @@
-"""Rules of primitives that pick or place elements by an index: known before the program runs, or each lane its own."""
+"""Rules of primitives that pick, place or order elements: by an index known before the program runs, or by a lane's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -13,6 +14,12 @@ from icvi_jax.types import State
 
 BOOL = np.dtype(bool)
 
+FEW = 64
+"""Most values that are sorted: every pair of them is compared."""
+
+COMBINE = {"scatter": None, "scatter-add": "add", "scatter_add": "add", "scatter_sub": "sub", "scatter-sub": "sub"}
+COMBINE |= {f"scatter{mark}{name}": name for mark in "-_" for name in ("mul", "min", "max")}
+
 
 def outcome(eqn: JaxprEqn) -> State:
     """Shape and type of what an operation makes."""
@@ -23,12 +30,13 @@ def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
     return graph.constant(np.asarray(value, dtype))
 
 
-def _chosen(graph: Graph, index: Array, options: list[Array], otherwise: Array) -> Array:
-    """options[index] lane by lane, `otherwise` where the index is none of theirs."""
-    for i, option in enumerate(options):
+def _chosen(graph: Graph, index: Array, options: Sequence[Array]) -> Array:
+    """options[index] for an index in range: the first where it is none of the others."""
+    chosen = options[0]
+    for i, option in enumerate(options[1:], start=1):
         here = graph.map("eq", BOOL, index, _number(graph, i, index.dtype))
-        otherwise = graph.map("select", option.dtype, here, otherwise, option)
-    return otherwise
+        chosen = graph.map("select", option.dtype, here, chosen, option)
+    return chosen
 
 
 def _clamped(graph: Graph, index: Array, most: int) -> Array:
@@ -36,83 +44,131 @@ def _clamped(graph: Graph, index: Array, most: int) -> Array:
     return graph.map("min", index.dtype, low, _number(graph, most, index.dtype))
 
 
-def _moved(a: Array, axis: int, to: int) -> Array:
-    return a.moved(lambda items: np.moveaxis(items, axis, to))
-
-
 def _cut(a: Array, axis: int, start: int, stop: int) -> Array:
     return a.moved(lambda items: np.take(items, range(start, stop), axis))
 
 
-def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    """`take` with known indices, and `take_along_axis` with any."""
-    a, index = ins
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    clip = "CLIP" in str(eqn.params["mode"]).upper()
-    if len(numbers.start_index_map) != 1 or numbers.collapsed_slice_dims != numbers.start_index_map:
-        raise Unsupported("gather", "by more than one index")
-    axis = numbers.start_index_map[0]
-    n = a.items.shape[axis] if axis < a.items.ndim else 0
-    if not n or sizes[axis] != 1:
-        raise Unsupported("gather", "of streams")
-    if numbers.operand_batching_dims:
-        if len(numbers.operand_batching_dims) != len(sizes) - 1 or index.items.ndim != a.items.ndim:
-            raise Unsupported("gather", "along more than one axis")
-        index = _clamped(graph, index, n - 1) if clip else index
-        front, by = _moved(a, axis, 0), _moved(index, axis, 0)
-        options = [front.moved(itemgetter(i)) for i in range(n)]
-        empty = np.nan if a.dtype.kind == "f" else 0 if a.dtype == BOOL else np.iinfo(a.dtype).min
-        return _moved(_chosen(graph, by, options, _number(graph, empty, a.dtype)), 0, axis)
-    if index.value is None or index.lanes:
-        raise Unsupported("gather", "by an index that is not known")
-    where = index.value[..., 0]
-    where = np.clip(where, 0, n - 1) if clip else where
-    if where.size and not (0 <= where.min() and where.max() < n):
-        raise Unsupported("gather", "beyond the end")
-    rank = len(outcome(eqn).shape) - a.lanes
-    spots = [d for d in range(rank) if d not in numbers.offset_dims]
-
-    def move(items: np.ndarray) -> np.ndarray:
-        taken = np.moveaxis(np.take(items, where, axis), range(axis, axis + where.ndim), range(where.ndim))
-        return np.moveaxis(taken, range(where.ndim), spots)
-
-    return a.moved(move)
+def _part(graph: Graph, a: Array, starts: Sequence[tuple[int, Array]], sizes: Sequence[int]) -> Array:
+    """The part of `a` of these sizes that begins at `starts` (axis, index), each within range."""
+    for axis, start in starts:
+        size, n = sizes[axis], a.items.shape[axis]
+        if start.value is not None:
+            at = int(np.clip(start.value, 0, n - size))
+            a = _cut(a, axis, at, at + size)
+        elif n > size:
+            cuts = [_cut(a, axis, i, i + size) for i in range(n - size + 1)]
+            a = _chosen(graph, _clamped(graph, start, n - size), cuts)
+    return a
 
 
 def dynamic_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    """A slice that begins where a number says."""
+    """A slice that begins where numbers say."""
     a, *starts = ins
-    for axis, start in enumerate(starts[: a.items.ndim]):
-        size, n = eqn.params["slice_sizes"][axis], a.items.shape[axis]
-        cuts = [_cut(a, axis, i, i + size) for i in range(n - size + 1)]
-        if start.value is not None:
-            a = cuts[int(np.clip(start.value, 0, n - size))]
-        else:
-            a = _chosen(graph, _clamped(graph, start, n - size), cuts, cuts[0])
-    return a
+    return _part(graph, a, list(enumerate(starts)), eqn.params["slice_sizes"])
+
+
+def _inside(graph: Graph, starts: Sequence[tuple[int, Array]], shape: Sequence[int], sizes: Sequence[int]) -> Array:
+    """Whether a part that begins there is within the array."""
+    ok = _number(graph, True, BOOL)
+    for axis, start in starts:
+        low = graph.map("ge", BOOL, start, _number(graph, 0, start.dtype))
+        high = graph.map("le", BOOL, start, _number(graph, shape[axis] - sizes[axis], start.dtype))
+        ok = graph.map("and", BOOL, ok, graph.map("and", BOOL, low, high))
+    return ok
+
+
+def _drops(eqn: JaxprEqn) -> bool:
+    """Whether an index out of range picks nothing; otherwise it is taken to the nearest in range."""
+    return "FILL" in str(eqn.params["mode"]).upper()
+
+
+def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    """Parts of an array, one for each index vector."""
+    a, index = ins
+    numbers, sizes = eqn.params["dimension_numbers"], tuple(eqn.params["slice_sizes"])
+    shape, places = a.items.shape, index.items.shape[:-1]
+    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    window = tuple(n for axis, n in enumerate(sizes) if axis not in gone)
+    fill = eqn.params.get("fill_value")
+    if fill is None:
+        fill = np.nan if a.dtype.kind == "f" else 0 if a.dtype in (BOOL,) else np.iinfo(a.dtype).min
+        fill = np.iinfo(a.dtype).max if a.dtype.kind == "u" else fill
+    parts = np.empty(places, object)
+    for place in np.ndindex(*places):
+        starts = [(axis, index.moved(itemgetter((*place, j)))) for j, axis in enumerate(numbers.start_index_map)]
+        starts += [
+            (axis, _number(graph, place[by], np.dtype(np.int32)))
+            for axis, by in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims)
+        ]
+        part = _part(graph, a, starts, sizes).moved(lambda items: np.reshape(items, window))
+        if _drops(eqn):
+            ok = _inside(graph, starts, shape, sizes)
+            part = graph.map("select", a.dtype, ok, _number(graph, fill, a.dtype), part)
+            part = part.moved(lambda items: np.broadcast_to(items, window))
+        parts[place] = part
+    rank = len(places) + len(window)
+    spots = [d for d in range(rank) if d not in numbers.offset_dims]
+
+    def join(arrays: list[np.ndarray]) -> np.ndarray:
+        whole = np.stack(arrays).reshape(*places, *window) if arrays else np.zeros((*places, *window), np.int64)
+        return np.moveaxis(whole, range(len(places)), spots)
+
+    flat = list(parts.reshape(-1))
+    known = bool(flat) and all(part.value is not None for part in flat)
+    return Array(join([part.items for part in flat]), a.dtype, join([part.value for part in flat]) if known else None)
 
 
 def dynamic_update_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     """An array with a part replaced, where numbers say."""
     a, new, *starts = ins
+    return _placed(
+        graph, a, new, [_clamped(graph, s, n - m) for s, n, m in zip(starts, a.items.shape, new.items.shape)]
+    )
+
+
+def _placed(graph: Graph, a: Array, new: Array, starts: Sequence[Array], combine: str | None = None) -> Array:
+    """`a` with `new`, of the same rank, put or combined in where it begins at `starts`; nothing where out of range."""
+    items = a.items.copy()
     for position in np.ndindex(*(n - m + 1 for n, m in zip(a.items.shape, new.items.shape))):
         here = _number(graph, True, BOOL)
-        for start, i, n, m in zip(starts, position, a.items.shape, new.items.shape):
-            at = graph.map("eq", BOOL, _clamped(graph, start, n - m), _number(graph, i, start.dtype))
-            here = graph.map("and", BOOL, here, at)
+        for start, i in zip(starts, position):
+            here = graph.map("and", BOOL, here, graph.map("eq", BOOL, start, _number(graph, i, start.dtype)))
+        if here.value is not None and not here.value:
+            continue
         spot = tuple(slice(i, i + m) for i, m in zip(position, new.items.shape))
-        part = graph.map("select", a.dtype, here, a.moved(itemgetter(spot)), new)
-        items = a.items.copy()
-        items[spot] = part.items
-        a = Array(items, a.dtype, a.lanes)
+        old = Array(items[spot].copy(), a.dtype)  # operations keep what they are given
+        put = new if combine is None else graph.map(combine, a.dtype, old, new)
+        items[spot] = (put if here.value is not None else graph.map("select", a.dtype, here, old, put)).items
+    return Array(items, a.dtype)
+
+
+def scatter(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+    """An array with parts replaced or added to, one for each index vector, one after the other."""
+    a, index, updates = ins
+    numbers, combine = eqn.params["dimension_numbers"], COMBINE[eqn.primitive.name]
+    places, rank = index.items.shape[:-1], a.items.ndim
+    gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    spots = [d for d in range(updates.items.ndim) if d not in numbers.update_window_dims]
+    moved = updates.moved(lambda items: np.moveaxis(items, spots, range(len(spots))))
+    zero = _number(graph, 0, np.dtype(np.int32))
+    for place in np.ndindex(*places):
+        part = moved.moved(itemgetter(place))
+        window = iter(part.items.shape)
+        sizes = [1 if axis in gone else next(window) for axis in range(rank)]
+        part = part.moved(partial(np.reshape, shape=sizes))
+        starts = [zero] * rank
+        for j, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+            start = index.moved(itemgetter((*place, j)))
+            starts[axis] = start if _drops(eqn) else _clamped(graph, start, a.items.shape[axis] - sizes[axis])
+        for axis, by in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims):
+            starts[axis] = _number(graph, place[by], np.dtype(np.int32))
+        a = _placed(graph, a, part, starts, combine)
     return a
 
 
 def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     """argmax and argmin: the first of equals, NaN before all."""
     a, (axis,), to = ins[0], eqn.params["axes"], np.dtype(eqn.params["index_dtype"])
-    if axis >= a.items.ndim:
-        raise Unsupported(eqn.primitive.name, "it joins streams")
     rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
     best, where = rows[0], _number(graph, 0, to)
     for i, row in enumerate(rows[1:], start=1):
@@ -122,40 +178,91 @@ def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
             better = graph.map("or", BOOL, better, lost)
         best = graph.map("select", a.dtype, better, best, row)
         where = graph.map("select", to, better, where, _number(graph, i, to))
-    return Array(np.broadcast_to(where.items, rows[0].items.shape), to, a.lanes)
+    return where.moved(lambda items: np.broadcast_to(items, rows[0].items.shape))
 
 
 def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    """Products of small arrays, of which at most the second has streams."""
-    (left, right), (batch, _) = eqn.params["dimension_numbers"]
-    a, b = ins
-    if batch or a.lanes or any(axis >= b.items.ndim for axis in right):
-        raise Unsupported("dot_general", "with streams among its batches")
-    first = a.moved(lambda items: np.moveaxis(items, left, range(-len(left), 0)))
-    second = b.moved(lambda items: np.moveaxis(items, right, range(-len(right), 0)))
-    free = second.items.ndim - len(right)
-    first = first.moved(
-        lambda items: items.reshape(
-            *items.shape[: items.ndim - len(left)], *[1] * free, *items.shape[items.ndim - len(left) :]
-        )
-    )
-    product = graph.map("mul", np.dtype(outcome(eqn).dtype), first, second)
+    """Products of small arrays: multiplications and additions."""
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    to = np.dtype(outcome(eqn).dtype)
+    a, b = (x if x.dtype == to else graph.map("convert", to, x, attribute=x.dtype.str) for x in ins)
+
+    def arranged(x: Array, batch: Sequence[int], summed: Sequence[int], before: int, after: int) -> Array:
+        free = [d for d in range(x.items.ndim) if d not in (*batch, *summed)]
+
+        def move(items: np.ndarray) -> np.ndarray:
+            shape = [items.shape[d] for d in batch] + [1] * before + [items.shape[d] for d in free]
+            shape += [1] * after + [items.shape[d] for d in summed]
+            return items.transpose([*batch, *free, *summed]).reshape(shape)
+
+        return x.moved(move)
+
+    free_a, free_b = (x.items.ndim - len(batch) - len(left) for x, batch in ((a, left_batch), (b, right_batch)))
+    product = graph.map("mul", to, arranged(a, left_batch, left, 0, free_b), arranged(b, right_batch, right, free_a, 0))
     rank = product.items.ndim
-    return graph.fold("add", product, range(rank - len(left), rank))
+    return graph.fold("add", product, range(rank - len(left), rank)) if left else product
 
 
 def pad(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     """An array with more around its elements and between them."""
     a, fill = ins
-    config = eqn.params["padding_config"][: a.items.ndim]
-    if a.lanes and any(any(c) for c in eqn.params["padding_config"][a.items.ndim :]):
-        raise Unsupported("pad", "of streams")
+    config = eqn.params["padding_config"]
     full = [max(0, low + high + n + max(n - 1, 0) * inner) for n, (low, high, inner) in zip(a.items.shape, config)]
     out = np.broadcast_to(fill.items, full).copy()
     spots = [low + np.arange(n) * (inner + 1) for n, (low, _, inner) in zip(a.items.shape, config)]
     inside = [(s >= 0) & (s < size) for s, size in zip(spots, full)]
     out[np.ix_(*(s[ok] for s, ok in zip(spots, inside)))] = a.items[np.ix_(*inside)]
-    return Array(out, a.dtype, a.lanes)
+    return Array(out, a.dtype)
+
+
+def _ordered(
+    graph: Graph, rows: list[list[Array]], keys: int, behind: Callable[[list[Array], list[Array]], Array]
+) -> list[list[Array]]:
+    """Rows in order; equal ones stay as they are. Neighbours are exchanged, as often as it takes."""
+    if len(rows) > FEW:
+        raise Unsupported("sort", f"of {len(rows)} values, {FEW} at most")
+    for last in range(len(rows) - 1, 0, -1):
+        for i in range(last):
+            a, b = rows[i], rows[i + 1]
+            swap = behind(a[:keys], b[:keys])
+            rows[i] = [graph.map("select", x.dtype, swap, x, y) for x, y in zip(a, b)]
+            rows[i + 1] = [graph.map("select", x.dtype, swap, y, x) for x, y in zip(a, b)]
+    return rows
+
+
+def _after(graph: Graph, a: list[Array], b: list[Array]) -> Array:
+    """Whether the keys a come behind the keys b, NaN last."""
+    behind, same = _number(graph, False, BOOL), _number(graph, True, BOOL)
+    for x, y in zip(a, b):
+        more, equal = graph.map("gt", BOOL, x, y), graph.map("eq", BOOL, x, y)
+        if x.dtype.kind == "f":
+            lost, there = graph.map("ne", BOOL, x, x), graph.map("eq", BOOL, y, y)
+            more = graph.map("or", BOOL, more, graph.map("and", BOOL, lost, there))
+            both = graph.map("and", BOOL, lost, graph.map("ne", BOOL, y, y))
+            equal = graph.map("or", BOOL, equal, both)
+        behind = graph.map("or", BOOL, behind, graph.map("and", BOOL, same, more))
+        same = graph.map("and", BOOL, same, equal)
+    return behind
+
+
+def sort(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    """A few values in order, with what belongs to them."""
+    axis = eqn.params["dimension"]
+    n = ins[0].items.shape[axis]
+    rows = [[a.moved(partial(np.take, indices=i, axis=axis)) for a in ins] for i in range(n)]
+    rows = _ordered(graph, rows, eqn.params["num_keys"], partial(_after, graph))
+    return [Array(np.stack([row[j].items for row in rows], axis), a.dtype) if n else a for j, a in enumerate(ins)]
+
+
+def top_k(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    """The largest values of the last axis, largest first, and where they are; the first of equals first."""
+    a, k = ins[0], eqn.params["k"]
+    to = np.dtype(np.int32)
+    n = a.items.shape[-1]
+    rows = [[a.moved(itemgetter((..., i))), _number(graph, i, to)] for i in range(n)]
+    rows = [[v, i.moved(lambda items, v=v: np.broadcast_to(items, v.items.shape))] for v, i in rows]  # type: ignore[misc]
+    rows = _ordered(graph, rows, 1, lambda one, other: _after(graph, other, one))
+    return [Array(np.stack([row[j].items for row in rows[:k]], -1), kind) for j, kind in enumerate((a.dtype, to))]
 
 
 PICKS = {
@@ -166,4 +273,6 @@ PICKS = {
     "argmin": extreme,
     "dot_general": dot_general,
     "pad": pad,
-}
+    "sort": sort,
+    "top_k": top_k,
+} | {name: scatter for name in COMBINE}

@@ -1,8 +1,9 @@
 """Operations on lanes: what a step consists of when its arrays are unrolled.
 
-An array `(lead…, streams)` is here an array of element numbers of the shape `lead`; each number stands for one vector
-of lanes, a lane for a stream. Slices, stacks, broadcasts and reshapes then only move numbers and cost nothing. What is
-left is a list of operations: an `Operation` applies one function to `n` elements, whose arguments are found by number.
+A step is traced for one stream. An array is here an array of element numbers of the same shape; each number stands for
+one vector of lanes, a lane for a stream. Slices, stacks, broadcasts and reshapes then only move numbers and cost
+nothing. What is left is a list of operations: an `Operation` applies one function to `n` elements, whose arguments are
+found by number.
 `lowering.ssa` writes that list out element by element; `native.loops` keeps operations on arrays.
 """
 
@@ -25,20 +26,16 @@ class Unsupported(ValueError):
 
 
 class Array(NamedTuple):
-    """Element numbers of the shape `lead`, the type of the elements, and their values where all are known.
-
-    `lanes` says whether the array had an axis of streams behind its lead axes.
-    """
+    """Element numbers, the type of the elements, and their values where all are known."""
 
     items: np.ndarray
     dtype: np.dtype
-    lanes: bool = False
     value: np.ndarray | None = None
 
-    def moved(self, move: Callable[[np.ndarray], np.ndarray], lanes: bool | None = None) -> Array:
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Array:
         """The same elements in another arrangement."""
         value = None if self.value is None else move(self.value)
-        return Array(move(self.items), self.dtype, self.lanes if lanes is None else lanes, value)
+        return Array(move(self.items), self.dtype, value)
 
 
 class Operation(NamedTuple):
@@ -100,6 +97,9 @@ NUMPY: dict[str, Callable[..., np.ndarray]] = {
 }
 """Functions for operations on known values, which are done now; others are done when the program runs."""
 
+EMPTY = {"add": 0, "mul": 1, "or": 0, "xor": 0, "and": 1}
+"""What a reduction of nothing is."""
+
 
 class Graph:
     """The list of operations while it grows; equal operations are one."""
@@ -121,13 +121,13 @@ class Graph:
         self.size += n
         return self.size - n
 
-    def input(self, kind: str, shape: tuple[int, ...], dtype: np.dtype, lanes: bool) -> Array:
+    def input(self, kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """New elements that come from outside."""
         n = int(np.prod(shape, dtype=int))
         self.inputs.append(Input(kind, self._number(n), n, np.dtype(dtype)))
-        return Array(np.arange(self.size - n, self.size).reshape(shape), np.dtype(dtype), lanes)
+        return Array(np.arange(self.size - n, self.size).reshape(shape), np.dtype(dtype))
 
-    def constant(self, value: np.ndarray | np.generic | float, lanes: bool = False) -> Array:
+    def constant(self, value: np.ndarray | np.generic | float) -> Array:
         """Elements whose values are known; equal ones have one number."""
         value = np.asarray(value)
         items = np.empty(value.shape, np.int64)
@@ -138,30 +138,32 @@ class Graph:
                 self._known[key] = self._number(1)
                 self.constants[self._known[key]] = scalar
             flat[i] = self._known[key]
-        return Array(items, value.dtype, lanes, value)
+        return Array(items, value.dtype, value)
 
     def map(self, name: str, dtype: np.dtype, *arrays: Array, attribute: Attribute = None) -> Array:
-        """`name` element by element; lead shapes broadcast."""
-        dtype, lanes = np.dtype(dtype), any(a.lanes for a in arrays)
+        """`name` element by element; shapes broadcast."""
+        dtype = np.dtype(dtype)
         if name in NUMPY and all(a.value is not None for a in arrays) and not (name == "div" and dtype.kind != "f"):
             with np.errstate(all="ignore"):
                 value = np.asarray(NUMPY[name](*(a.value for a in arrays)), dtype)
-            return self.constant(value, lanes)
+            return self.constant(value)
         shape = np.broadcast_shapes(*(a.items.shape for a in arrays))
         args = tuple(np.broadcast_to(a.items, shape).reshape(-1) for a in arrays)
-        return Array(self._add(name, dtype, args, shape, attribute), dtype, lanes)
+        return Array(self._add(name, dtype, args, shape, attribute), dtype)
 
     def fold(self, name: str, a: Array, axes: Sequence[int]) -> Array:
-        """Reduce lead axes by the operation `name`."""
+        """Reduce axes by the operation `name`."""
         rest = [i for i in range(a.items.ndim) if i not in axes]
         shape = tuple(a.items.shape[i] for i in rest)
         rows = a.items.transpose(*rest, *axes).reshape(*shape, -1)
         if rows.shape[-1] == 0:
-            raise Unsupported(f"reduce_{name}", "nothing to reduce")
+            if name not in EMPTY:
+                raise Unsupported(f"reduce_{name}", "nothing to reduce")
+            return self.constant(np.full(shape, EMPTY[name], a.dtype))
         if rows.shape[-1] == 1:
-            return Array(rows[..., 0], a.dtype, a.lanes)
+            return Array(rows[..., 0], a.dtype)
         args = (rows.reshape(-1, rows.shape[-1]),)
-        return Array(self._add(f"fold:{name}", a.dtype, args, shape, None), a.dtype, a.lanes)
+        return Array(self._add(f"fold:{name}", a.dtype, args, shape, None), a.dtype)
 
     def _add(
         self, name: str, dtype: np.dtype, args: tuple[np.ndarray, ...], shape: tuple[int, ...], attribute: Attribute

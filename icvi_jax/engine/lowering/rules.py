@@ -14,10 +14,7 @@ from icvi_jax.types import State
 
 Tree = State
 """A pytree of arrays."""
-Rule = Callable[[Graph, JaxprEqn, list[Array]], Array]
-
-LANES = 1009
-"""The length of the axis of streams while a step is traced: a prime no other axis has, by which the axis is known."""
+Rule = Callable[[Graph, JaxprEqn, list[Array]], Array | list[Array]]
 
 SAME = frozenset(
     "add sub mul div rem neg abs sign floor ceil sqrt rsqrt exp exp2 log log1p expm1 tanh logistic pow max min and or "
@@ -35,21 +32,10 @@ FOLDS = {
     "reduce_xor": "xor",
 }
 CHAINS = {"cumsum": "add", "cumprod": "mul", "cummax": "max", "cummin": "min"}
-
-
-def _streams(shape: tuple[int, ...]) -> int | None:
-    """Which axis is that of streams: the last, but for indices of `gather`, behind which one of length 1 follows."""
-    if shape and shape[-1] == LANES:
-        return len(shape) - 1
-    return len(shape) - 2 if tuple(shape[-2:]) == (LANES, 1) else None
-
-
-def _wide(shape: tuple[int, ...]) -> bool:
-    return _streams(shape) is not None
-
-
-def _lead(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(shape[: _streams(shape)])
+SAME_ARRAY = frozenset(
+    "copy copy_p stop_gradient optimization_barrier pvary pcast reshard sharding_constraint mesh_cast".split()
+)
+"""Primitives that return what they are given."""
 
 
 def _dtype(eqn: JaxprEqn) -> np.dtype:
@@ -57,30 +43,16 @@ def _dtype(eqn: JaxprEqn) -> np.dtype:
     return dtype
 
 
-def _within(eqn: JaxprEqn, a: Array, axes: tuple[int, ...]) -> None:
-    if a.lanes and any(axis >= a.items.ndim for axis in axes):
-        raise Unsupported(eqn.primitive.name, "it joins streams")
-
-
 def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
     return graph.constant(np.asarray(value, dtype))
 
 
-def _aligned(eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
-    """The arguments of an elementwise operation; an axis of length one beside that of streams is dropped."""
-    shape = outcome(eqn).shape
-    if not _wide(shape):
-        return ins
-    extra = [not a.lanes and a.items.ndim == len(shape) for a in ins]
-    return [a.moved(lambda items: items[..., 0], True) if more else a for a, more in zip(ins, extra)]
-
-
 def _elementwise(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    return graph.map(eqn.primitive.name, _dtype(eqn), *_aligned(eqn, ins))
+    return graph.map(eqn.primitive.name, _dtype(eqn), *ins)
 
 
 def _compare(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    return graph.map(COMPARE[eqn.primitive.name], np.dtype(bool), *_aligned(eqn, ins))
+    return graph.map(COMPARE[eqn.primitive.name], np.dtype(bool), *ins)
 
 
 def _square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
@@ -98,12 +70,12 @@ def _integer_pow(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
             power = graph.map("mul", a.dtype, power, power)
     one = _number(graph, 1, a.dtype)
     if result is None:
-        return Array(np.broadcast_to(one.items, a.items.shape), a.dtype, a.lanes)
+        return one.moved(lambda items: np.broadcast_to(items, a.items.shape))
     return graph.map("div", a.dtype, one, result) if y < 0 else result
 
 
 def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    which, *cases = _aligned(eqn, ins)
+    which, *cases = ins
     if which.dtype == bool:
         return graph.map("select", cases[0].dtype, which, *cases)
     chosen = cases[0]
@@ -114,7 +86,7 @@ def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
 
 def _clamp(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    low, a, high = _aligned(eqn, ins)
+    low, a, high = ins
     return graph.map("min", a.dtype, graph.map("max", a.dtype, low, a), high)
 
 
@@ -123,7 +95,7 @@ def _convert(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     if a.dtype == to:
         return a
     if a.value is not None and not (to.kind in "iu" and a.dtype.kind == "f"):
-        return graph.constant(a.value.astype(to), a.lanes)
+        return graph.constant(a.value.astype(to))
     return graph.map("convert", to, a, attribute=a.dtype.str)
 
 
@@ -139,87 +111,62 @@ def _round(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
 
 def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    a, shape, dims = ins[0], eqn.params["shape"], tuple(eqn.params["broadcast_dimensions"])
-    wide, last = _wide(shape), _streams(shape)
-    drop = False
-    if a.lanes:
-        if not wide or last not in dims:
-            raise Unsupported("broadcast_in_dim", "the axis of streams moves")
-        dims = dims[: dims.index(last)]
-    elif wide and dims and dims[-1] == last:  # an axis of length one becomes that of streams
-        drop, dims = True, dims[:-1]
-    lead = _lead(shape)
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
 
     def move(items: np.ndarray) -> np.ndarray:
-        items = items[..., 0] if drop else items
-        size = [1] * len(lead)
+        size = [1] * len(shape)
         for i, d in enumerate(dims):
             size[d] = items.shape[i]
-        return np.broadcast_to(items.reshape(size), lead)
+        return np.broadcast_to(items.reshape(size), shape)
 
-    return a.moved(move, wide)
+    return ins[0].moved(move)
 
 
 def _reshape(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    a, shape = ins[0], outcome(eqn).shape
-    if a.lanes and not _wide(shape):
-        raise Unsupported(eqn.primitive.name, "it joins streams")
-    return a.moved(lambda items: items.reshape(_lead(shape)), a.lanes)
+    return ins[0].moved(lambda items: items.reshape(outcome(eqn).shape))
 
 
 def _slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     start, stop = eqn.params["start_indices"], eqn.params["limit_indices"]
-    cuts = [slice(*cut) for cut in zip(start, stop, eqn.params["strides"] or [1] * len(start))]
-    if ins[0].lanes and (start[-1], stop[-1]) != (0, LANES):
-        raise Unsupported("slice", "it takes single streams")
-    return ins[0].moved(lambda items: items[tuple(cuts[: items.ndim])])
-
-
-def _transpose(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    order = eqn.params["permutation"]
-    if ins[0].lanes and order[-1] != len(order) - 1:
-        raise Unsupported("transpose", "the axis of streams moves")
-    return ins[0].moved(lambda items: items.transpose(order[: items.ndim]))
-
-
-def _rev(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    _within(eqn, ins[0], eqn.params["dimensions"])
-    return ins[0].moved(lambda items: np.flip(items, eqn.params["dimensions"]))
+    cuts = tuple(slice(*cut) for cut in zip(start, stop, eqn.params["strides"] or [1] * len(start)))
+    return ins[0].moved(lambda items: items[cuts])
 
 
 def _joined(name: str, ins: list[Array], axis: int) -> Array:
-    lanes = ins[0].lanes
-    if lanes and axis >= ins[0].items.ndim + (name == "stack"):
-        raise Unsupported(name, "it joins streams")
     join = partial(np.concatenate if name == "concatenate" else np.stack, axis=axis)
     value = None if any(a.value is None for a in ins) else join([a.value for a in ins])
-    return Array(join([a.items for a in ins]), ins[0].dtype, lanes, value)
+    return Array(join([a.items for a in ins]), ins[0].dtype, value)
+
+
+def _unstack(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    axis = eqn.params["axis"]
+    return [ins[0].moved(partial(np.take, indices=i, axis=axis)) for i in range(ins[0].items.shape[axis])]
+
+
+def _split(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+    axis, ends = eqn.params["axis"], np.cumsum([0, *eqn.params["sizes"]])
+    return [ins[0].moved(partial(np.take, indices=np.arange(lo, hi), axis=axis)) for lo, hi in zip(ends[:-1], ends[1:])]
 
 
 def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     shape, axis = eqn.params["shape"], eqn.params["dimension"]
-    if axis == _streams(shape):
-        raise Unsupported("iota", "over streams")
-    lead = _lead(shape)
-    row = np.arange(lead[axis]).reshape([-1 if i == axis else 1 for i in range(len(lead))])
-    return graph.constant(np.broadcast_to(row, lead).astype(_dtype(eqn)), _wide(shape))
+    row = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return graph.constant(np.broadcast_to(row, shape).astype(_dtype(eqn)))
 
 
 def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     axes = tuple(eqn.params["axes"])
-    _within(eqn, ins[0], axes)
     return graph.fold(FOLDS[eqn.primitive.name], ins[0], axes) if axes else ins[0]
 
 
 def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     a, axis = ins[0], eqn.params["axis"]
-    _within(eqn, a, (axis,))
     rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
     way = -1 if eqn.params["reverse"] else 1
     rows = rows[::way]
     for i in range(1, len(rows)):
         rows[i] = graph.map(CHAINS[eqn.primitive.name], a.dtype, rows[i - 1], rows[i])
-    return _joined("stack", rows[::way], axis)
+    return _joined("stack", rows[::way], axis) if rows else a
 
 
 def _log2(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
@@ -233,25 +180,39 @@ def _one_minus_square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
 
 def _polynomial(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
-    x, *coefficients = _aligned(eqn, ins)
+    x, *coefficients = ins
     value = coefficients[-1]
     for c in coefficients[-2::-1]:
         value = graph.map("add", x.dtype, graph.map("mul", x.dtype, value, x), c)
     return value
 
 
-def unstack(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
-    """The rows along an axis, each an array of its own."""
-    axis = eqn.params["axis"]
-    _within(eqn, ins[0], (axis,))
-    return [ins[0].moved(partial(np.take, indices=i, axis=axis)) for i in range(ins[0].items.shape[axis])]
+def _moving(move: Callable[[np.ndarray, JaxprEqn], np.ndarray]) -> Rule:
+    return lambda graph, eqn, ins: ins[0].moved(lambda items: move(items, eqn))
 
+
+MOVES: dict[str, Rule] = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "slice": _slice,
+    "transpose": _moving(lambda items, eqn: items.transpose(eqn.params["permutation"])),
+    "tile": _moving(lambda items, eqn: np.tile(items, eqn.params["reps"])),
+    "rev": _moving(lambda items, eqn: np.flip(items, eqn.params["dimensions"])),
+    "concatenate": lambda graph, eqn, ins: _joined("concatenate", ins, eqn.params["dimension"]),
+    "stack": lambda graph, eqn, ins: _joined("stack", ins, eqn.params["axis"]),
+    "unstack": _unstack,
+    "split": _split,
+    "iota": _iota,
+} | {name: lambda graph, eqn, ins: ins[0] for name in SAME_ARRAY}
+"""Rules of primitives that only arrange elements: they cost nothing when the program runs."""
 
 RULES: dict[str, Rule] = {name: _elementwise for name in SAME}
 RULES |= {name: _compare for name in COMPARE} | {name: _fold for name in FOLDS} | {name: _chain for name in CHAINS}
-RULES |= PICKS | {
+RULES |= {**PICKS, **MOVES} | {
     "square": _square,
-    "add_any": lambda graph, eqn, ins: graph.map("add", _dtype(eqn), *_aligned(eqn, ins)),
+    "add_any": lambda graph, eqn, ins: graph.map("add", _dtype(eqn), *ins),
     "log2": _log2,
     "one_minus_square": _one_minus_square,
     "polynomial": _polynomial,
@@ -262,18 +223,4 @@ RULES |= PICKS | {
     "bitcast_convert_type": _bitcast,
     "round": _round,
     "is_finite": lambda graph, eqn, ins: graph.map("isfinite", np.dtype(bool), ins[0]),
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "squeeze": _reshape,
-    "expand_dims": _reshape,
-    "slice": _slice,
-    "transpose": _transpose,
-    "rev": _rev,
-    "concatenate": lambda graph, eqn, ins: _joined("concatenate", ins, eqn.params["dimension"]),
-    "stack": lambda graph, eqn, ins: _joined("stack", ins, eqn.params["axis"]),
-    "iota": _iota,
-    "copy": lambda graph, eqn, ins: ins[0],
-    "copy_p": lambda graph, eqn, ins: ins[0],
-    "stop_gradient": lambda graph, eqn, ins: ins[0],
-    "optimization_barrier": lambda graph, eqn, ins: ins[0],
 }

@@ -1,8 +1,9 @@
-"""Unroll a step: from a jaxpr on arrays `(lead…, streams)` to operations on lanes (`lowering.graph`)."""
+"""Unroll a step: from a jaxpr, traced for one stream, to operations on lanes (`lowering.graph`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -11,7 +12,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
-from icvi_jax.engine.lowering.rules import LANES, RULES, Tree, unstack
+from icvi_jax.engine.lowering.rules import MOVES, RULES, Tree
 from icvi_jax.types import State
 
 CALLS = frozenset(
@@ -19,6 +20,9 @@ CALLS = frozenset(
 )
 LONGEST = 4096
 """Most iterations of a loop whose length is only known while it is unrolled."""
+
+MOST = 2_000_000
+"""Operations on single elements beyond which a step is not unrolled: it would take minutes and gigabytes."""
 
 
 class Leaf(Protocol):
@@ -39,7 +43,11 @@ class Part(NamedTuple):
 
 
 class Unrolled(NamedTuple):
-    """An unrolled step. `state` are the words before it, `after` those after it, in the same order."""
+    """An unrolled step.
+
+    `state` are the words before it, `after` those after it, in the same order; the last `fixed` leaves of the state are
+    numbers that each stream has of its own: no step changes them.
+    """
 
     graph: Graph
     numbers: list[Part]
@@ -47,8 +55,9 @@ class Unrolled(NamedTuple):
     sample: list[Part]
     after: list[Part]
     outputs: list[Part]
-    state_tree: State  # how JAX says it
-    output_tree: State
+    fixed: int = 0
+    state_tree: State = None  # how JAX says it, where the step was a function on pytrees
+    output_tree: State = None
 
 
 def unroll(
@@ -60,86 +69,120 @@ def unroll(
     ----------
     model : a pytree; its leaves are numbers that are the same for all streams.
     state : the state of one stream: leaves with a shape and a type.
-    features : p; z has the shape (p, *streams).
+    features : p; z has the shape (p,).
     """
-
-    def wide(a: Leaf) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((*a.shape, LANES), a.dtype)
-
-    leaves: list[State]
-    state_tree: State
-    leaves, state_tree = jax.tree.flatten(state)
-    sample = [jax.ShapeDtypeStruct((features, LANES), dtype)]
-    sample += [jax.ShapeDtypeStruct((LANES,), dtype)] if elapsed else []
-    closed, shapes = jax.make_jaxpr(step, return_shape=True)(model, jax.tree.map(wide, state), *sample)
-    if state_tree != jax.tree.structure(shapes[0]):
+    sample = [jax.ShapeDtypeStruct((features,), dtype)]
+    sample += [jax.ShapeDtypeStruct((), dtype)] if elapsed else []
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), state)
+    closed, shapes = jax.make_jaxpr(step, return_shape=True)(model, one, *sample)
+    before: State = jax.tree.structure(state)
+    if before != jax.tree.structure(shapes[0]):
         raise TypeError("the step returns a state of another structure than it takes")
+    made = unroll_jaxpr(closed, len(jax.tree.leaves(model)), len(jax.tree.leaves(state)))
+    return made._replace(state_tree=before, output_tree=jax.tree.structure(shapes[1]))
+
+
+def unroll_jaxpr(body: ClosedJaxpr, numbers: int, carry: int, by_stream: Sequence[bool] = ()) -> Unrolled:
+    """Take a body (numbers…, state…, sample…) → (state…, outputs…) apart.
+
+    Parameters
+    ----------
+    numbers, carry : how many of the first arguments are numbers, and how many of the next ones the state.
+    by_stream : for each of the numbers, whether each stream has its own.
+    """
+    if (weight := weigh(body.jaxpr)) > MOST:
+        raise Unsupported("step", f"written out it has about {weight:,.0f} operations on numbers, {MOST:,} at most")
     graph = Graph()
-    numbers = [
-        graph.input("number", np.shape(a), np.dtype(v.dtype), False)
-        for a, v in zip(jax.tree.leaves(model), closed.in_avals)
-    ]
-    before = [graph.input("state", a.shape, np.dtype(a.dtype), True) for a in leaves]
-    sampled = [graph.input("sample", a.shape[:-1], np.dtype(a.dtype), True) for a in sample]
-    out = evaluate(graph, closed.jaxpr, closed.consts, [*numbers, *before, *sampled])
+    kinds = [(v.aval.shape, np.dtype(v.aval.dtype)) for v in body.jaxpr.invars]
+    own = list(by_stream) or [False] * numbers
+    shared = {i: graph.input("number", *kinds[i]) for i in range(numbers) if not own[i]}
+    before = [graph.input("state", *kind) for kind in kinds[numbers : numbers + carry]]
+    fixed = {i: graph.input("state", *kinds[i]) for i in range(numbers) if own[i]}
+    sampled = [graph.input("sample", *kind) for kind in kinds[numbers + carry :]]
+    given = shared | fixed
+    out = evaluate(graph, body.jaxpr, body.consts, [*(given[i] for i in range(numbers)), *before, *sampled])
     for old, new in zip(before, out):
         if (old.items.shape, old.dtype) != (new.items.shape, new.dtype):
             change = f"{old.dtype}{old.items.shape} of its state into {new.dtype}{new.items.shape}"
             raise TypeError(f"the step turns {change}")
-    after, outputs = _parts(out[: len(before)]), _parts(out[len(before) :])
-    inputs = _parts(numbers), _parts(before), _parts(sampled)
-    return Unrolled(graph, *inputs, after, outputs, state_tree, jax.tree.structure(shapes[1]))
+    words = [*before, *fixed.values()]
+    after = [*out[:carry], *fixed.values()]
+    inputs = _parts(list(shared.values())), _parts(words), _parts(sampled)
+    return Unrolled(graph, *inputs, _parts(after), _parts(out[carry:]), len(fixed))
 
 
 def _parts(arrays: list[Array]) -> list[Part]:
     return [Part(a.items.shape, a.dtype, a.items.reshape(-1)) for a in arrays]
 
 
-def evaluate(graph: Graph, jaxpr: Jaxpr, consts: list[State], args: list[Array]) -> list[Array]:
+def evaluate(graph: Graph, jaxpr: Jaxpr, consts: Sequence[State], args: list[Array]) -> list[Array]:
     """The results of `jaxpr` for these arguments, its operations put into the graph."""
-    values: dict[object, Array] = dict(zip(jaxpr.constvars, (known(graph, c) for c in consts)))
+    values: dict[object, Array] = dict(zip(jaxpr.constvars, (graph.constant(np.asarray(c)) for c in consts)))
     values |= zip(jaxpr.invars, args)
 
     def read(var: State) -> Array:
         kind: State = var.aval
-        return known(graph, np.asarray(var.val, kind.dtype)) if isinstance(var, Literal) else values[var]
+        return graph.constant(np.asarray(var.val, kind.dtype)) if isinstance(var, Literal) else values[var]
 
     for eqn in jaxpr.eqns:
         name, ins = eqn.primitive.name, [read(var) for var in eqn.invars]
         if name in CALLS:
-            outs = evaluate(graph, *callee(eqn.params["call_jaxpr" if "call_jaxpr" in eqn.params else "jaxpr"]), ins)
+            outs = evaluate(graph, *_callee(eqn), ins)
         elif name in CONTROL:
             outs = CONTROL[name](graph, eqn, ins)
         elif name in RULES:
-            outs = [RULES[name](graph, eqn, ins)]
+            made = RULES[name](graph, eqn, ins)
+            outs = [made] if isinstance(made, Array) else made
         else:
             raise Unsupported(name)
         values |= zip(eqn.outvars, outs)
     return [read(var) for var in jaxpr.outvars]
 
 
-def known(graph: Graph, value: object) -> Array:
-    """A constant of the jaxpr; one that has the axis of streams must be the same for all of them."""
-    value = np.asarray(value)
-    if not (value.ndim and value.shape[-1] == LANES):
-        return graph.constant(value)
-    if not (value == value[..., :1]).all():
-        raise Unsupported("constant", "it differs from stream to stream")
-    return graph.constant(value[..., 0], lanes=True)
+def weigh(jaxpr: Jaxpr) -> float:
+    """About how many operations on single elements a jaxpr has, seen before any of them is written out."""
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        name, params = eqn.primitive.name, eqn.params
+        shapes = [_shape(var) for var in (*eqn.invars, *eqn.outvars)]
+        sizes = [math.prod(shape) for shape in shapes]
+        if name in CALLS:
+            total += weigh(_callee(eqn)[0])
+        elif name == "scan":
+            total += params["length"] * weigh(_inner(params["jaxpr"])[0])
+        elif name == "while":
+            total += weigh(_inner(params["body_jaxpr"])[0])
+        elif name == "cond":
+            total += sum(weigh(_inner(branch)[0]) for branch in params["branches"])
+        elif name == "dot_general":
+            (left, _), _ = params["dimension_numbers"]
+            total += sizes[-1] * math.prod(shapes[0][d] for d in left)
+        elif name == "sort":
+            total += sum(sizes) * shapes[0][params["dimension"]]
+        else:
+            total += max(sizes) * (0.05 if name in MOVES else 1)
+    return total
 
 
-def callee(inner: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, list[State]]:
+def _shape(var: State) -> tuple[int, ...]:
+    return tuple(var.aval.shape)
+
+
+def _inner(inner: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, Sequence[State]]:
     """A jaxpr and its constants."""
     return (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
 
 
+def _callee(eqn: JaxprEqn) -> tuple[Jaxpr, Sequence[State]]:
+    return _inner(eqn.params["call_jaxpr" if "call_jaxpr" in eqn.params else "jaxpr"])
+
+
 def scan_sizes(eqn: JaxprEqn) -> tuple[int, int]:
-    """How many constants and how many carried arrays a `scan` has, whose arguments begin with them."""
-    params = eqn.params
-    if "num_consts" in params:  # JAX before 0.11
-        return params["num_consts"], params["num_carry"]
-    constants, carry, _ = params["ft_in"].unpack()
-    return len(constants), len(carry)
+    """How many constants and how many carried values a `scan` has; jax 0.12 keeps them in a tree."""
+    if "ft_in" in eqn.params:
+        consts, carry, _ = (len(list(part)) for part in eqn.params["ft_in"].unpack())
+        return consts, carry
+    return eqn.params["num_consts"], eqn.params["num_carry"]
 
 
 def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
@@ -149,31 +192,33 @@ def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     turns = range(length)
     for t in reversed(turns) if eqn.params["reverse"] else turns:
         now = [x.moved(itemgetter(t)) for x in xs]
-        out = evaluate(graph, *callee(eqn.params["jaxpr"]), [*consts, *carry, *now])
+        out = evaluate(graph, *_inner(eqn.params["jaxpr"]), [*consts, *carry, *now])
         carry = out[:carried]
         for row, a in zip(rows, out[carried:]):
             row.insert(0 if eqn.params["reverse"] else len(row), a)
     if not length and rows:
         raise Unsupported("scan", "of no steps")
-    return carry + [Array(np.stack([a.items for a in row]), row[0].dtype, row[0].lanes) for row in rows]
+    return carry + [Array(np.stack([a.items for a in row]), row[0].dtype) for row in rows]
 
 
 def _while(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     a, b = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     test, body, carry = ins[:a], ins[a : a + b], ins[a + b :]
     for _ in range(LONGEST):
-        going = evaluate(graph, *callee(eqn.params["cond_jaxpr"]), [*test, *carry])[0].value
+        going = evaluate(graph, *_inner(eqn.params["cond_jaxpr"]), [*test, *carry])[0].value
         if going is None:
             raise Unsupported("while", "its length is not known before it runs")
         if not going:
             return carry
-        carry = evaluate(graph, *callee(eqn.params["body_jaxpr"]), [*body, *carry])
+        carry = evaluate(graph, *_inner(eqn.params["body_jaxpr"]), [*body, *carry])
     raise Unsupported("while", f"of more than {LONGEST} turns")
 
 
 def _cond(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     which, *rest = ins
-    branches = [evaluate(graph, *callee(branch), rest) for branch in eqn.params["branches"]]
+    branches = [evaluate(graph, *_inner(branch), rest) for branch in eqn.params["branches"]]
+    if which.value is not None:
+        return branches[int(np.clip(which.value, 0, len(branches) - 1))]
     chosen = branches[0]
     for i, branch in enumerate(branches[1:], start=1):
         here = graph.map("ge", np.dtype(bool), which, graph.constant(np.asarray(i, which.dtype)))
@@ -181,5 +226,4 @@ def _cond(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     return chosen
 
 
-CONTROL = {"scan": _scan, "while": _while, "cond": _cond, "unstack": unstack}
-"""Operations with several results."""
+CONTROL = {"scan": _scan, "while": _while, "cond": _cond}

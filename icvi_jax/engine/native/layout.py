@@ -26,17 +26,29 @@ class Layout:
     """Sizes and types of a program with `width` lanes."""
 
     unrolled: Unrolled
-    dtype: np.dtype
     width: int
-    features: int
-    elapsed: bool
     plan: Plan | None = None
     flat: Flat | None = None
 
     @cached_property
     def state(self) -> tuple[Leaf, ...]:
-        """Leaves of the state."""
+        """Leaves of the state; numbers that each stream has of its own are the last ones."""
         return _leaves(self.unrolled.state)
+
+    @property
+    def carried(self) -> int:
+        """Leaves of the state that a step changes: all but those numbers."""
+        return len(self.state) - self.unrolled.fixed
+
+    @cached_property
+    def samples(self) -> tuple[Leaf, ...]:
+        """Leaves of what a step is given at each time."""
+        return _leaves(self.unrolled.sample)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the samples, the first leaf."""
+        return self.samples[0].dtype
 
     @cached_property
     def outputs(self) -> tuple[Leaf, ...]:
@@ -98,15 +110,22 @@ class Layout:
     @cached_property
     def tile(self) -> int:
         """Steps that are read, run and written together."""
-        step = self.dtype.itemsize * (self.features + self.elapsed)
-        step += sum(leaf.dtype.itemsize * leaf.n for leaf in self.outputs)
-        return int(np.clip(CACHE // (self.width * step) // 16 * 16, 16, 512))
+        step = sum(leaf.dtype.itemsize * leaf.n for leaf in (*self.samples, *self.outputs))
+        return int(np.clip(CACHE // (self.width * max(step, 1)) // 16 * 16, 16, 512))
+
+    def _regions(self, leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+        room = [-(-self.tile * self.width * leaf.n * leaf.dtype.itemsize // 64) * 64 for leaf in leaves]
+        return tuple(int(a) for a in np.cumsum([0, *room]))
 
     @cached_property
     def regions(self) -> tuple[int, ...]:
-        """Where each output's readings begin in a tile's memory."""
-        room = [-(-self.tile * self.width * leaf.n * leaf.dtype.itemsize // 64) * 64 for leaf in self.outputs]
-        return tuple(int(a) for a in np.cumsum([0, *room]))[: len(room) + 1]
+        """Where each output's readings begin in a tile's memory, and where they end."""
+        return self._regions(self.outputs)
+
+    @cached_property
+    def sampled(self) -> tuple[int, ...]:
+        """Where each leaf of the samples begins in a tile's memory, and where they end."""
+        return self._regions(self.samples)
 
     def first(self, kind: str) -> int:
         """The number of the first element of the inputs of this kind."""

@@ -1,6 +1,6 @@
 """The time loop of a large step, as a plan has it: loops over elements, values in memory between them.
 
-    void scan(state, word_bytes, numbers, x, elapsed, out, steps, every, phase)
+    void scan(state, word_bytes, numbers, x, out, steps, every, phase)
 
 as in `icvi_jax.engine.native.scan`, with one more piece of scratch memory behind the readings for the slots.
 """
@@ -85,11 +85,15 @@ def _carry(w: Writer) -> None:
 
 def _samples(w: Writer, t: str) -> None:
     """The sample of step t into its slots."""
-    lanes = w.layout.dtype.itemsize * w.layout.width
-    for base, part in zip(("%x", "%elapsed"), w.layout.unrolled.sample):
-        row = w.code.offset(base, w.code.mul(t, lanes * len(part.items)))
+    for region, part in zip(w.layout.sampled, w.layout.unrolled.sample):
+        if not len(part.items):
+            continue
+        kind, lanes = stored(part.dtype), part.dtype.itemsize * w.layout.width
+        row = w.code.offset(w.code.offset("%x", region), w.code.mul(t, lanes * len(part.items)))
         with w.code.loop(0, len(part.items)) as j:
-            value = w.code.load(w.code.type(part.dtype), w.code.offset(row, w.code.mul(j, lanes)), part.dtype.itemsize)
+            value = w.code.load(w.code.type(kind), w.code.offset(row, w.code.mul(j, lanes)), part.dtype.itemsize)
+            if part.dtype == BOOL:
+                value = w.code.let(f"icmp ne {w.code.type('i8')} {value}, {w.code.splat(0, 'i8')}")
             place = w.code.mul(w.code.add(j, int(w.plan.slot[part.items[0]])), w.layout.slot)
             w.store(part.dtype, value, w.code.offset("%memory", place))
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from icvi_jax.engine.lowering.rules import Tree
 from icvi_jax.engine.lowering.ssa import check, flatten
-from icvi_jax.engine.lowering.unroll import unroll
+from icvi_jax.engine.lowering.unroll import Unrolled, unroll
 from icvi_jax.engine.native import state_layout as words
 from icvi_jax.engine.native.alloc import room
 from icvi_jax.engine.native.build import Native, host, lanes_of
 from icvi_jax.engine.native.cache import folder
 from icvi_jax.engine.native.code import element
 from icvi_jax.engine.native.codegen import MATHS
+from icvi_jax.engine.native.ffi import write_handler
 from icvi_jax.engine.native.functions import written
 from icvi_jax.engine.native.layout import Layout
 from icvi_jax.engine.native.loops import write_loops
@@ -55,7 +56,7 @@ def compile_step(
 
     Parameters
     ----------
-    step : a function on arrays (lead…, streams); z is (p, streams), elapsed (streams,).
+    step : a function for one stream; z is (p,), elapsed a number.
     model : a pytree of numbers: arguments of the code, so that other numbers need no other code.
     state : the state of one stream, only shapes and types matter.
     features : p.
@@ -69,19 +70,32 @@ def compile_step(
     ------
     Unsupported : the step has an operation without a native form; its `name` says which.
     """
-    dtype = np.dtype(dtype)
-    unrolled = unroll(step, model, state, features, dtype, elapsed)
+    unrolled = unroll(step, model, state, features, np.dtype(dtype), elapsed)
+    return compile_unrolled(unrolled, lanes, loops, cache)
+
+
+def compile_unrolled(
+    unrolled: Unrolled, lanes: int | None = None, loops: bool | None = None, cache: pathlib.Path | None = None
+) -> Program:
+    """Native code for an unrolled step, see `compile_step`; the same code twice is one program."""
     if loops is None:
         loops = unrolled.graph.weight > LARGE
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)
-    layout = Layout(unrolled, dtype, lanes or lanes_of(dtype), features, elapsed, how, flat)
+    layout = Layout(unrolled, lanes or _lanes(unrolled), how, flat)
     return Program(layout, assemble(layout), cache or folder())
 
 
+def _lanes(unrolled: Unrolled) -> int:
+    """Streams a vector: as many as it holds of the widest floats at work."""
+    graph = unrolled.graph
+    kinds = {o.dtype for o in graph.operations if o.dtype.kind == "f"} | {i.dtype for i in graph.inputs}
+    return lanes_of(max([np.dtype(np.float32), *kinds], key=lambda kind: kind.itemsize))
+
+
 def assemble(layout: Layout) -> str:
-    """The text of a program."""
+    """The text of a program: the time loop, what brings samples and readings, XLA's way in."""
     if layout.flat is not None:
         check(layout.flat.lanes)
         scan, declared = write_scan(layout, layout.flat)
@@ -92,7 +106,7 @@ def assemble(layout: Layout) -> str:
         scan, declared = write_loops(layout)
         calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
     attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
-    parts = [scan, *write_tiles(layout)]
+    parts = [scan, *write_tiles(layout), *write_handler(layout)]
     for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
         text, more = written(name, dtype, layout.width, host().fused, host().vector, attributes)
         parts.append(text)
@@ -119,6 +133,10 @@ class Program:
         self._native = Native(text, passes, cache)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]
+
+    def address(self, name: str) -> int:
+        """Where a function of the program is."""
+        return self._native.address(name)
 
     def words(self, state: Tree) -> np.ndarray:
         """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.state_layout`."""
@@ -192,7 +210,7 @@ class Program:
 
         `origin` and `out` as in `run`; `out` has one reading.
         """
-        x = np.zeros((streams, 1, self.layout.features), dtype or self.layout.dtype)
+        x = np.zeros((streams, 1, self.layout.samples[0].n), dtype or self.layout.dtype)
         elapsed = np.ones((streams, 1), self.layout.dtype)
         context, out = self._context(packed, numbers, x, origin, elapsed, 1, 0, out)
         calls = self._calls(context, max(1, streams // BUSY))
@@ -222,29 +240,30 @@ class Program:
         """What the native function is given: addresses and sizes, and the arrays that readings go to."""
         layout = self.layout
         N, T, p = X.shape
-        if p != layout.features or X.dtype not in (np.float32, np.float64):
-            wanted = f"expected X of float32 or float64 with {layout.features} features"
+        if p != layout.samples[0].n or X.dtype not in (np.float32, np.float64):
+            wanted = f"expected X of float32 or float64 with {layout.samples[0].n} features"
             raise ValueError(f"{wanted}, got {X.dtype}{X.shape}")
         ordered = packed.flags.f_contiguous if layout.width == 1 else packed.flags.c_contiguous
         if packed.shape != words.shape_of(layout.state, N, layout.width) or not ordered:
             raise ValueError(f"the words are those of another program or fleet: shape {packed.shape} for {N} streams")
         out = self.outputs(N, (phase + T) // every) if out is None else out
         field = dict.fromkeys(FIELDS, 0)
-        field |= dict(zip(("row_bytes", "step_bytes", "feature_bytes"), X.strides))
-        field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data, "samples": X.ctypes.data}
+        field |= {"words": packed.ctypes.data, "numbers": numbers.ctypes.data}
         field |= {
             "word_bytes": packed.strides[0],
             "group_bytes": packed.strides[1] * layout.width,
             "double": int(X.dtype == np.float64),
             "last": -(-N // layout.width),
         }
-        field |= {"streams": N, "steps": T, "every": every, "phase": phase}
+        field |= {"streams": N, "middle": 1, "inner": N, "steps": T, "every": every, "phase": phase}
         if origin is not None:
             field["origin"] = origin.ctypes.data
-        if layout.elapsed:
+        operands = [X.ctypes.data, X.strides[1], X.strides[2], 0, 0, X.strides[0]]
+        if len(layout.samples) > 1:
             if elapsed is None or elapsed.dtype != layout.dtype:
                 raise ValueError(f"expected elapsed times of type {layout.dtype}")
             wide = np.broadcast_to(elapsed, (N, T))
-            field |= {"elapsed": wide.ctypes.data, "elapsed_row": wide.strides[0], "elapsed_step": wide.strides[1]}
-        rows = [word for a in out for word in (a.ctypes.data, a.strides[0])]
-        return np.array([*field.values(), *rows], np.int64), out
+            operands += [wide.ctypes.data, wide.strides[1], 0, 0, 0, wide.strides[0]]
+        for a, leaf in zip(out, layout.outputs):
+            operands += [a.ctypes.data, leaf.n * leaf.dtype.itemsize, leaf.dtype.itemsize, 0, 0, a.strides[0]]
+        return np.array([*field.values(), *operands], np.int64), out

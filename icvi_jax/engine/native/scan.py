@@ -1,16 +1,19 @@
 """The time loop of an unrolled step: state in registers, one block of instructions a step.
 
-    void scan(state, word_bytes, numbers, x, elapsed, out, steps, every, phase)
+    void scan(state, word_bytes, numbers, x, out, steps, every, phase)
 
 `state` has one group's lanes of the first word, and the next word is `word_bytes` further on; `numbers` are the
-pipeline's own, `x` is [steps][p][lanes], `elapsed` [steps][lanes], `out` a region for each output leaf,
+pipeline's own, `x` has a region for each leaf of the samples, [steps][n][lanes], and `out` one for each output leaf,
 [readings][n][lanes], with room for a tile. A reading is written after every `every`-th step; `phase` steps have passed
-since the last one.
+since the last one. What depends only on numbers (those of all streams, and words that no step changes) is computed
+before the loop.
 """
 
 from __future__ import annotations
 
-from icvi_jax.engine.lowering.ssa import Flat
+from collections.abc import Callable
+
+from icvi_jax.engine.lowering.ssa import Flat, Lane
 from icvi_jax.engine.native.code import BOOL, Code
 from icvi_jax.engine.native.codegen import operation
 from icvi_jax.engine.native.layout import Layout
@@ -19,7 +22,7 @@ from icvi_jax.engine.native.state_layout import load_word, store_word, stored
 
 HEAD = (
     "define internal void @scan(ptr noalias %state, i64 %word_bytes, ptr noalias %numbers, ptr noalias %x, "
-    "ptr noalias %elapsed, ptr noalias %out, i64 %steps, i64 %every, i64 %phase)"
+    "ptr noalias %out, i64 %steps, i64 %every, i64 %phase)"
 )
 
 
@@ -31,9 +34,12 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     kinds = [leaf.dtype for leaf in layout.state for _ in range(leaf.n)]
     delays = Delays(code, flat, word, kinds)
 
-    def run(uniform: bool) -> None:
+    still = [number_of_stream(layout, flat, i) for i in range(len(kinds))]
+    before = _before(flat, {word + i for i, same in enumerate(still) if same})
+
+    def run(which: Callable[[int, Lane], bool]) -> None:
         for i, lane in enumerate(flat.lanes):
-            if lane.uniform != uniform or lane.name == "input" or i in delays.unused:
+            if not which(i, lane) or lane.name == "input" or i in delays.unused:
                 continue
             if lane.name == "constant":
                 names[i] = code.splat(lane.value, lane.dtype)
@@ -49,7 +55,7 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     for element, i in inputs.items():
         if flat.lanes[i].uniform:
             names[i] = layout.load_number(code, "%numbers", element - number, flat.lanes[i].dtype)
-    run(uniform=True)
+    run(lambda i, lane: lane.uniform)
     words = range(len(kinds))
     # Words of a single number follow each other, and LLVM makes vectors of them.
     places = [code.offset("%state", size * i if layout.width == 1 else code.mul("%word_bytes", i)) for i in words]
@@ -61,8 +67,13 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
         return code.let(f"sext {code.type('i1')} {value} to {flags}") if kinds[i] == BOOL else value
 
     delays.enter(start)
-    carries = [i for i in words if i not in delays.words]
-    start = [carriable(i, value) for i, value in enumerate(start)]
+    carries = [i for i in words if i not in delays.words and not still[i]]
+    for i in words:
+        if still[i] and (place := inputs.get(word + i)) is not None:
+            names[place] = start[i]
+    run(lambda i, lane: not lane.uniform and before[i])
+    carried_words = set(carries)
+    start = [carriable(i, value) if i in carried_words else value for i, value in enumerate(start)]
     code.do("br label %step")
     code.label("step")
     code.do("%t = phi i64 [0, %enter], [%t.next, %next]")
@@ -75,16 +86,21 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
         place = inputs.get(word + i)
         if i in delays.words and place in delays.used:
             names[place] = delays.read(i)
-        elif i not in delays.words and place is not None:
+        elif i in carried_words and place is not None:
             zero = code.splat(0, f"i{8 * size}")
             names[place] = code.let(f"icmp ne {flags} %s{i}.now, {zero}") if kinds[i] == BOOL else f"%s{i}.now"
-    for j in range(layout.features + layout.elapsed):
-        if (place := inputs.get(sample + j)) is not None:
-            kind, here = code.type(layout.dtype), layout.dtype.itemsize * layout.width
-            last = j == layout.features
-            base = code.offset("%elapsed" if last else "%x", code.mul("%t", here * (1 if last else layout.features)))
-            names[place] = code.load(kind, base if last else code.offset(base, here * j), layout.dtype.itemsize)
-    run(uniform=False)
+    element = sample
+    for leaf, region in zip(layout.samples, layout.sampled):
+        kind, here = stored(leaf.dtype), leaf.dtype.itemsize * layout.width
+        base = code.offset(code.offset("%x", region), code.mul("%t", here * leaf.n))
+        for j in range(leaf.n):
+            if (place := inputs.get(element + j)) is not None:
+                value = code.load(code.type(kind), code.offset(base, here * j), leaf.dtype.itemsize)
+                if leaf.dtype == BOOL:
+                    value = code.let(f"icmp ne {code.type('i8')} {value}, {code.splat(0, 'i8')}")
+                names[place] = value
+        element += leaf.n
+    run(lambda i, lane: not lane.uniform and not before[i])
     delays.move(names)
     carry = {i: carriable(i, names[flat.after[i]]) for i in carries}
     stepped = code.block
@@ -118,7 +134,24 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
     code.do("br i1 %more, label %step, label %leave")
     code.label("leave")
     for i in words:
+        if still[i]:
+            continue
         value = delays.read(i, ".next") if i in delays.words else names[flat.after[i]]
         store_word(code, value, places[i], kinds[i], size)
     code.do("ret void")
     return code.function(HEAD), code.declared
+
+
+def number_of_stream(layout: Layout, flat: Flat, i: int) -> bool:
+    """Whether word i is one that no step changes."""
+    lane = flat.lanes[flat.after[i]]
+    return lane.name == "input" and not lane.uniform and lane.element == layout.first("state") + i
+
+
+def _before(flat: Flat, still: set[int]) -> list[bool]:
+    """Which operations need no more than numbers: those of all streams, and the inputs `still`."""
+    found: list[bool] = []
+    for lane in flat.lanes:
+        is_input = lane.name == "input" and not lane.uniform
+        found.append(lane.element in still if is_input else all(found[a] for a in lane.args))
+    return found

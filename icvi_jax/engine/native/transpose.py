@@ -1,24 +1,28 @@
-"""Tiles: the function that threads call. It brings samples to lanes, scans, and brings readings back to rows.
+"""Transpose: the function that threads call. It brings samples to lanes, scans, and brings readings back.
 
     void run(context)
 
-Samples are (N, T, p) and readings (N, readings, …) in memory, lanes are streams: a tile of some dozen steps of one
-group of streams is turned in registers on its way in and on its way out. The context is an array of 64-bit words,
-`FIELDS` and then address and bytes a row of each output.
+In memory, samples and readings lie in any order; lanes are streams. A tile of some dozen steps of one group of streams
+is turned in registers on its way in and on its way out where a stream's own numbers follow each other, and moved as
+vectors where those of neighbouring streams do. The context is an array of 64-bit words: `FIELDS`, then for each leaf of
+the samples and of the outputs an `OPERAND`. Streams are numbered by up to three axes, of which the last has `inner`
+places and the one before it `middle`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from icvi_jax.engine.native.code import Code, shuffle
+from icvi_jax.engine.native.code import BOOL, Code, shuffle
 from icvi_jax.engine.native.layout import Layout
-from icvi_jax.engine.native.state_layout import Leaf, stored
+from icvi_jax.engine.native.state_layout import Leaf, load_word, store_word, stored
 
 FIELDS = (
-    "words word_bytes group_bytes numbers samples row_bytes step_bytes feature_bytes double origin elapsed "
-    "elapsed_row elapsed_step streams steps every phase first last scratch"
+    "words word_bytes group_bytes numbers double origin streams middle inner steps every phase first last scratch"
 ).split()
+OPERAND = "address step element outer middle inner".split()
+"""Where an array begins, and the bytes between two steps, two elements, and two streams along each of their axes."""
+AXES = 3
 
 
 def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
@@ -48,89 +52,193 @@ def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
     return rows
 
 
-def write_pack(layout: Layout, source: np.dtype) -> str:
-    """The function that turns a tile of samples (of type `source`) to lanes, less the origin, in the program's type."""
-    code, W, p = Code(layout.width), layout.width, layout.features
-    item, kind = source.itemsize, "float" if source.itemsize == 4 else "double"
-    vector, mine = code.type(kind), code.type(layout.dtype)
-    most = code.add("%streams", -1)
-    rows = []
-    for r in range(W):
+def operand_at(layout: Layout, i: int, output: bool = False) -> int:
+    """The first word of the context about a leaf of the samples or outputs."""
+    return len(FIELDS) + len(OPERAND) * (i + output * len(layout.samples))
+
+
+def context_words(layout: Layout) -> int:
+    """Words of a context."""
+    return operand_at(layout, len(layout.outputs), True)
+
+
+def scratch_bytes(layout: Layout) -> tuple[int, int, int, int]:
+    """Where places of lanes, origins, samples and readings begin in a thread's scratch memory, behind which it ends."""
+    places = -(-8 * AXES * layout.width // 64) * 64
+    first = layout.samples[0].n if layout.samples else 0
+    origin = places + -(-first * layout.width * 8 // 64) * 64
+    out = origin + layout.sampled[-1]
+    return places, origin, out, out + layout.regions[-1] + layout.memory + 64
+
+
+class Operand:
+    """What the code knows about one array: `names` of the words of an `OPERAND`, loaded from `at`."""
+
+    def __init__(self, code: Code, at: str) -> None:
+        self.code = code
+        words = {name: code.load("i64", code.offset(at, i, "i64"), 8) for i, name in enumerate(OPERAND)}
+        self.step, self.element, self.lanes = words["step"], words["element"], words["inner"]
+        self._axes = [words[name] for name in ("outer", "middle", "inner")]
+        self.base = code.let(f"inttoptr i64 {words['address']} to ptr")
+
+    def row(self, lane: str | int) -> str:
+        """Where the numbers of a lane begin."""
+        code, at = self.code, self.base
+        for axis, stride in enumerate(self._axes):
+            place = code.load("i64", code.offset("%places", code.add(lane, axis * code.width), "i64"), 8)
+            at = code.offset(at, code.mul(place, stride))
+        return at
+
+    def side_by_side(self, size: int) -> str:
+        """Whether the numbers of the group's lanes follow each other in memory."""
+        return self.code.let(f"and i1 %whole, {self.code.let(f'icmp eq i64 {self.lanes}, {size}')}")
+
+    def shared(self) -> str:
+        """Whether all streams have the same numbers."""
+        code = self.code
+        any_ = code.let(f"or i64 {code.let(f'or i64 {self._axes[0]}, {self._axes[1]}')}, {self._axes[2]}")
+        return code.let(f"icmp eq i64 {any_}, 0")
+
+
+def write_places(width: int) -> str:
+    """The function that says where a group's lanes are on each axis, and whether they are neighbours on the last."""
+    code = Code(width)
+    field = {name: code.load("i64", code.offset("%context", FIELDS.index(name), "i64"), 8) for name in FIELDS}
+    most = code.add(field["streams"], -1)
+    plain = code.let(f"icmp eq i64 {field['inner']}, {field['streams']}")
+    to = [code.offset("%places", width * axis, "i64") for axis in range(AXES)]
+    with code.loop(0, width) as r:
         row = code.least(code.add("%stream", r), most)
-        rows.append(code.offset(code.offset("%samples", code.mul(row, "%row_bytes")), code.mul("%t0", "%step_bytes")))
+        for axis, value in enumerate((0, 0, row)):
+            code.store("i64", str(value), code.offset(to[axis], r, "i64"), 8)
+        with code.when(code.let(f"xor i1 {plain}, true")):
+            rest = code.let(f"udiv i64 {row}, {field['inner']}")
+            inner = code.let(f"urem i64 {row}, {field['inner']}")
+            middle, outer = (code.let(f"{what} i64 {rest}, {field['middle']}") for what in ("urem", "udiv"))
+            for axis, value in enumerate((outer, middle, inner)):
+                code.store("i64", str(value), code.offset(to[axis], r, "i64"), 8)
+    first, last = (code.load("i64", code.offset(to[-1], r, "i64"), 8) for r in (0, width - 1))
+    complete = code.let(f"icmp sle i64 {code.add('%stream', width)}, {field['streams']}")
+    apart = code.let(f"icmp eq i64 {code.let(f'sub i64 {last}, {first}')}, {width - 1}")
+    code.do(f"ret i1 {code.let(f'and i1 {complete}, {apart}')}")
+    return code.function("define internal i1 @places(ptr noalias %places, ptr noalias %context, i64 %stream)")
 
-    def finish(value: str, column: str, feature: str) -> None:
-        origin = code.load(vector, code.offset("%origin", code.mul(feature, W * item)), item)
-        value = code.let(f"fsub {vector} {value}, {origin}")
-        if layout.dtype.itemsize != item:
+
+def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> str:
+    """The function that turns a tile of one leaf of the samples (of type `source`) to lanes, in the program's type.
+
+    `origin`: what is at %origin, by element and lane, is subtracted before.
+    """
+    code, W, leaf = Code(layout.width), layout.width, layout.samples[number]
+    item, kind, goal, n = source.itemsize, stored(source), stored(leaf.dtype), leaf.n
+    vector, mine = code.type(kind), code.type(goal)
+    operand = Operand(code, "%operand")
+    begin = code.mul("%t0", operand.step)
+    rows = [code.offset(operand.row(r), begin) for r in range(W)]
+
+    def finish(value: str, column: str, element: str) -> None:
+        if origin:
+            less = code.load(vector, code.offset("%origin", code.mul(element, W * item)), item)
+            value = code.let(f"fsub {vector} {value}, {less}")
+        if leaf.dtype.itemsize != item:
             value = code.let(f"{'fptrunc' if item == 8 else 'fpext'} {vector} {value} to {mine}")
-        code.store(mine, value, code.offset("%x", code.mul(column, W * layout.dtype.itemsize)), layout.dtype.itemsize)
+        code.store(mine, value, code.offset("%x", code.mul(column, W * leaf.dtype.itemsize)), leaf.dtype.itemsize)
 
-    columns = code.mul("%n", p)
-    dense = code.let(f"icmp eq i64 %feature_bytes, {item}")
-    dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 %step_bytes, {item * p}')}")
+    columns = code.mul("%n", n)
+
+    def column_of(c: str) -> tuple[str, str]:
+        t, element = code.let(f"udiv i64 {c}, {n}"), code.let(f"urem i64 {c}, {n}")
+        return code.add(code.mul(t, operand.step), code.mul(element, operand.element)), element
+
+    if W > 1:
+        with code.when(operand.side_by_side(item)):
+            with code.loop(0, columns) as c:
+                at, element = column_of(c)
+                finish(code.load(vector, code.offset(rows[0], at), 1), c, element)
+            code.do("ret void")
+            code.label(code.name("never"))
+        with code.when(operand.shared()):
+            with code.loop(0, columns) as c:
+                at, element = column_of(c)
+                finish(code.everywhere(kind, code.load(kind, code.offset(rows[0], at), 1)), c, element)
+            code.do("ret void")
+            code.label(code.name("never"))
+    dense = code.let(f"icmp eq i64 {operand.element}, {item}") if n > 1 else "true"
+    dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {item * n}')}")
     quick = code.let(f"select i1 {dense}, i64 {code.let(f'and i64 {columns}, {-W}')}, i64 0")
     with code.loop(0, quick, W) as c:
         loaded = [code.load(vector, code.offset(row, c, kind), item) for row in rows]
         for j, value in enumerate(transposed(code, vector, loaded)):
             column = code.add(c, j)
-            finish(value, column, code.let(f"urem i64 {column}, {p}"))
+            finish(value, column, code.let(f"urem i64 {column}, {n}"))
     with code.loop(quick, columns) as c:
-        t, feature = code.let(f"udiv i64 {c}, {p}"), code.let(f"urem i64 {c}, {p}")
-        place = code.add(code.mul(t, "%step_bytes"), code.mul(feature, "%feature_bytes"))
+        at, element = column_of(c)
         value = "poison"
         for r, row in enumerate(rows):
-            one = code.load(kind, code.offset(row, place), 1)
-            value = code.insert(kind, value, one, r)
-        finish(value, c, feature)
+            value = code.insert(kind, value, code.load(kind, code.offset(row, at), 1), r)
+        finish(value, c, element)
     code.do("ret void")
     return code.function(
-        f"define internal void @pack_{kind}(ptr noalias %x, ptr %samples, ptr %origin, i64 %row_bytes, "
-        "i64 %step_bytes, i64 %feature_bytes, i64 %streams, i64 %stream, i64 %t0, i64 %n)"
+        f"define internal void @pack{number}_{kind}(ptr noalias %x, ptr noalias %operand, ptr noalias %places, "
+        "i1 %whole, ptr noalias %origin, i64 %t0, i64 %n)"
     )
 
 
 def write_unpack(width: int, kind: str, size: int) -> str:
-    """The function that turns readings of `kind` back to rows: `columns` elements of each stream, `valid` streams."""
+    """The function that brings readings of `kind` back: `rows` of `n` elements from row `first` on, `valid` streams."""
     code = Code(width)
     vector = code.type(kind)
-    full = code.let(f"icmp eq i64 %valid, {width}")
-    quick = code.let(f"select i1 {full}, i64 {code.let(f'and i64 %columns, {-width}')}, i64 0")
-    with code.loop(0, quick, width) as c:
-        base = code.offset("%from", code.mul(c, width * size))
-        rows = [code.load(vector, code.offset(base, width * size * j), size) for j in range(width)]
-        to = code.offset("%to", c, kind)
-        for number, value in enumerate(transposed(code, vector, rows)):
-            code.store(vector, value, code.offset(to, code.mul("%row_bytes", number)), size)
-    with code.loop(quick, "%columns") as c, code.loop(0, "%valid") as r:
-        value = code.load(kind, code.offset("%from", code.add(code.mul(c, width), r), kind), size)
-        code.store(kind, value, code.offset(code.offset("%to", code.mul(r, "%row_bytes")), c, kind), size)
+    operand = Operand(code, "%operand")
+    begin = code.mul("%first", operand.step)
+    columns = code.mul("%rows", "%n")
+    if width > 1:
+        with code.when(operand.side_by_side(size)):
+            to = code.offset(operand.row(0), begin)
+            with code.loop(0, "%rows") as t, code.loop(0, "%n") as j:
+                value = code.load(vector, code.offset("%from", code.mul(code.add(code.mul(t, "%n"), j), width * size)))
+                at = code.add(code.mul(t, operand.step), code.mul(j, operand.element))
+                code.store(vector, value, code.offset(to, at), 1)
+            code.do("ret void")
+            code.label(code.name("never"))
+    one = code.let("icmp eq i64 %n, 1")
+    dense = code.let(f"or i1 {one}, {code.let(f'icmp eq i64 {operand.element}, {size}')}")
+    row_bytes = code.mul("%n", size)
+    dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {row_bytes}')}")
+    quick = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 %valid, {width}')}")
+    quick = code.let(f"select i1 {quick}, i64 {code.let(f'and i64 {columns}, {-width}')}, i64 0")
+    with code.when(code.let(f"icmp ne i64 {quick}, 0")):
+        lines = [code.offset(operand.row(r), begin) for r in range(width)]
+        with code.loop(0, quick, width) as c:
+            base = code.offset("%from", code.mul(c, width * size))
+            values = [code.load(vector, code.offset(base, width * size * j), size) for j in range(width)]
+            for line, value in zip(lines, transposed(code, vector, values)):
+                code.store(vector, value, code.offset(line, c, kind), size)
+    with code.loop(0, "%valid") as r:
+        to, mine = code.offset(operand.row(r), begin), code.offset("%from", r, kind)
+        with code.when(dense), code.loop(quick, columns) as c:
+            value = code.load(kind, code.offset(mine, code.mul(c, width), kind), size)
+            code.store(kind, value, code.offset(to, c, kind), size)
+        with code.when(code.let(f"xor i1 {dense}, true")), code.loop(0, "%rows") as t, code.loop(0, "%n") as j:
+            c = code.add(code.mul(t, "%n"), j)
+            value = code.load(kind, code.offset(mine, code.mul(c, width), kind), size)
+            at = code.add(code.mul(t, operand.step), code.mul(j, operand.element))
+            code.store(kind, value, code.offset(to, at), size)
     code.do("ret void")
     return code.function(
-        f"define internal void @unpack_{kind}(ptr noalias %from, ptr noalias %to, i64 %columns, i64 %valid, "
-        "i64 %row_bytes)"
+        f"define internal void @unpack_{kind}(ptr noalias %from, ptr noalias %operand, ptr noalias %places, i1 %whole, "
+        "i64 %n, i64 %first, i64 %rows, i64 %valid)"
     )
-
-
-def scratch_bytes(layout: Layout) -> tuple[int, int, int, int]:
-    """Where samples, elapsed times, origins and readings begin in a thread's scratch memory, less its end."""
-    lanes = layout.width * layout.dtype.itemsize
-    x = -(-layout.tile * layout.features * lanes // 64) * 64
-    elapsed = -(-layout.tile * lanes // 64) * 64
-    origin = -(-layout.features * layout.width * 8 // 64) * 64
-    return x, x + elapsed, x + elapsed + origin, x + elapsed + origin + layout.regions[-1] + layout.memory + 64
 
 
 def write_run(layout: Layout) -> str:
     """The function itself."""
-    code, W, p, tile = Code(layout.width), layout.width, layout.features, layout.tile
+    code, W, tile = Code(layout.width), layout.width, layout.tile
     field = {name: code.load("i64", code.offset("%context", i, "i64"), 8) for i, name in enumerate(FIELDS)}
     address = {
-        name: code.let(f"inttoptr i64 {field[name]} to ptr")
-        for name in ("words", "numbers", "samples", "origin", "elapsed", "scratch")
+        name: code.let(f"inttoptr i64 {field[name]} to ptr") for name in ("words", "numbers", "origin", "scratch")
     }
-    x = address["scratch"]
-    elapsed, origin, out = (code.offset(x, at) for at in scratch_bytes(layout)[:3])
+    places = address["scratch"]
+    origin, x, out = (code.offset(places, at) for at in scratch_bytes(layout)[:3])
     double = code.let(f"icmp ne i64 {field['double']}, 0")
     with code.loop(field["first"], field["last"]) as group:
         stream = code.mul(group, W)
@@ -140,21 +248,28 @@ def write_run(layout: Layout) -> str:
             with code.loop(0, layout.words) as word:
                 ahead = code.offset(state, code.add(code.mul(word, field["word_bytes"]), field["group_bytes"]))
                 code.call("llvm.prefetch.p0", "void", ("ptr", ahead), ("i32", "1"), ("i32", "3"), ("i32", "1"))
-        _origins(code, p, field, address, double, stream, origin)
+        whole = code.call("places", "i1", ("ptr", places), ("ptr", "%context"), ("i64", stream))
+        lanes = ("ptr", places), ("i1", whole)
+        if has_origin(layout):
+            _origins(code, layout.samples[0].n, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
             n = code.least(code.let(f"sub i64 {field['steps']}, {t0}"), tile)
-            given = [("ptr", x), ("ptr", address["samples"]), ("ptr", origin)]
-            given += [("i64", field[name]) for name in ("row_bytes", "step_bytes", "feature_bytes", "streams")]
-            given += [("i64", stream), ("i64", t0), ("i64", n)]
-            with code.when(double):
-                code.call("pack_double", "void", *given)
-            with code.when(code.let(f"xor i1 {double}, true")):
-                code.call("pack_float", "void", *given)
-            if layout.elapsed:
-                _times(code, layout, field, address["elapsed"], stream, t0, n, elapsed)
+            for i, (leaf, region) in enumerate(zip(layout.samples, layout.sampled)):
+                if not leaf.n:
+                    continue
+                operand = code.offset("%context", operand_at(layout, i), "i64")
+                to = code.offset(x, region)
+                given = ("ptr", to), ("ptr", operand), *lanes, ("ptr", origin), ("i64", t0), ("i64", n)
+                if i or not has_origin(layout):
+                    code.call(f"pack{i}_{stored(leaf.dtype)}", "void", *given)
+                    continue
+                with code.when(double):
+                    code.call("pack0_double", "void", *given)
+                with code.when(code.let(f"xor i1 {double}, true")):
+                    code.call("pack0_float", "void", *given)
             passed = code.add(field["phase"], t0)
             since = code.let(f"urem i64 {passed}, {field['every']}")
-            memory = [("ptr", a) for a in (address["numbers"], x, elapsed, out)]
+            memory = [("ptr", a) for a in (address["numbers"], x, out)]
             counts = [("i64", a) for a in (n, field["every"], since)]
             code.call("scan", "void", ("ptr", state), ("i64", field["word_bytes"]), *memory, *counts)
             begun = code.let(f"udiv i64 {passed}, {field['every']}")
@@ -162,9 +277,17 @@ def write_run(layout: Layout) -> str:
             readings = code.let(f"sub i64 {ended}, {begun}")
             for i, (leaf, region) in enumerate(zip(layout.outputs, layout.regions)):
                 if leaf.n and i not in layout.still:
-                    _write(code, i, leaf, code.offset(out, region), stream, valid, begun, readings)
+                    operand = code.offset("%context", operand_at(layout, i, True), "i64")
+                    counts = [("i64", a) for a in (str(leaf.n), begun, readings, valid)]
+                    from_ = code.offset(out, region)
+                    code.call(f"unpack_{_plain(leaf)}", "void", ("ptr", from_), ("ptr", operand), *lanes, *counts)
     code.do("ret void")
     return "\n".join([*code.declared, code.function("define void @run(ptr noalias %context)")])
+
+
+def has_origin(layout: Layout) -> bool:
+    """Whether samples may come in either precision of floats, and an origin be subtracted from them on the way."""
+    return bool(layout.samples) and layout.samples[0].dtype.kind == "f" and layout.samples[0].n > 0
 
 
 def _origins(
@@ -186,31 +309,51 @@ def _origins(
             code.store("float", code.let(f"fptrunc double {value} to float"), code.offset(to, place, "float"), 4)
 
 
-def _times(code: Code, layout: Layout, field: dict[str, str], base: str, stream: str, t0: str, n: str, to: str) -> None:
-    """Elapsed times of a tile, by step and lane."""
-    kind, size = "float" if layout.dtype.itemsize == 4 else "double", layout.dtype.itemsize
-    most = code.add(field["streams"], -1)
-    with code.loop(0, n) as t, code.loop(0, code.width) as r:
-        row = code.mul(code.least(code.add(stream, r), most), field["elapsed_row"])
-        place = code.add(row, code.mul(code.add(t, t0), field["elapsed_step"]))
-        value = code.load(kind, code.offset(base, place), 1)
-        code.store(kind, value, code.offset(to, code.add(code.mul(t, code.width), r), kind), size)
+def write_bring(layout: Layout, dtype: np.dtype, back: bool) -> str:
+    """The function that brings a leaf of a group's state from its array to words, or back."""
+    code, W, word, kind = Code(layout.width), layout.width, layout.word, stored(dtype)
+    operand, item, vector = Operand(code, "%operand"), dtype.itemsize, code.type(kind)
+    rows = [operand.row(r) for r in range(W)]
+    truths, bytes_ = code.type("i1"), code.type("i8")
 
+    def store(value: str, ours: str) -> None:
+        if dtype == BOOL:
+            value = code.let(f"icmp ne {bytes_} {value}, {code.splat(0, 'i8')}")
+        store_word(code, value, ours, dtype, word)
 
-def _write(code: Code, i: int, leaf: Leaf, region: str, stream: str, valid: str, begun: str, readings: str) -> None:
-    """The readings of a tile, from lanes to rows of output i."""
-    where = code.load("i64", code.offset("%context", len(FIELDS) + 2 * i, "i64"), 8)
-    row_bytes = code.load("i64", code.offset("%context", len(FIELDS) + 2 * i + 1, "i64"), 8)
-    to = code.let(f"inttoptr i64 {where} to ptr")
-    to = code.offset(to, code.add(code.mul(stream, row_bytes), code.mul(begun, leaf.n * leaf.dtype.itemsize)))
-    code.call(
-        f"unpack_{_plain(leaf)}",
-        "void",
-        ("ptr", region),
-        ("ptr", to),
-        ("i64", code.mul(readings, leaf.n)),
-        ("i64", valid),
-        ("i64", row_bytes),
+    def load(ours: str) -> str:
+        value = load_word(code, ours, dtype, word)
+        return code.let(f"zext {truths} {value} to {bytes_}") if dtype == BOOL else value
+
+    with code.when(operand.side_by_side(item)):
+        with code.loop(0, "%n") as j:
+            theirs, ours = (
+                code.offset(rows[0], code.mul(j, operand.element)),
+                code.offset("%words", code.mul(j, W * word)),
+            )
+            if back:
+                code.store(vector, load(ours), theirs, 1)
+            else:
+                store(code.load(vector, theirs, 1), ours)
+        code.do("ret void")
+        code.label(code.name("never"))
+    with code.loop(0, "%n") as j:
+        at, ours = code.mul(j, operand.element), code.offset("%words", code.mul(j, W * word))
+        if back:
+            value = load(ours)
+            for r, row in enumerate(rows):
+                one = value if W == 1 else code.let(f"extractelement {vector} {value}, i32 {r}")
+                with code.when(code.let(f"icmp sgt i64 %valid, {r}")):
+                    code.store(kind, one, code.offset(row, at), 1)
+        else:
+            value = "poison"
+            for r, row in enumerate(rows):
+                value = code.insert(kind, value, code.load(kind, code.offset(row, at), 1), r)
+            store(value, ours)
+    code.do("ret void")
+    return code.function(
+        f"define internal void @{'leave' if back else 'bring'}_{kind}_{dtype.kind}(ptr noalias %words, "
+        "ptr noalias %operand, ptr noalias %places, i1 %whole, i64 %n, i64 %valid)"
     )
 
 
@@ -220,8 +363,12 @@ def _plain(leaf: Leaf) -> str:
 
 
 def write_tiles(layout: Layout) -> list[str]:
-    """All functions of this module that the program needs."""
+    """All functions of this module that the program needs to run."""
     moving = [leaf for i, leaf in enumerate(layout.outputs) if leaf.n and i not in layout.still]
     sizes = {_plain(leaf): leaf.dtype.itemsize for leaf in moving}
     unpacks = [write_unpack(layout.width, kind, size) for kind, size in sorted(sizes.items())]
-    return [write_pack(layout, np.dtype("f4")), write_pack(layout, np.dtype("f8")), *unpacks, write_run(layout)]
+    packs = [write_pack(layout, 0, np.dtype(kind), True) for kind in ("f4", "f8") if has_origin(layout)]
+    for i, leaf in enumerate(layout.samples):
+        if leaf.n and (i or not has_origin(layout)):
+            packs.append(write_pack(layout, i, leaf.dtype, False))
+    return [write_places(layout.width), *packs, *unpacks, write_run(layout)]

@@ -1,0 +1,361 @@
+"""The scan as one primitive of JAX: `lax.scan` of a step for one stream, and over many of them at once.
+
+Its meaning is `reference`: `lax.scan` under as many `vmap`s as there are axes of streams. On CPUs it is lowered to one
+call of native code (`native.ffi`); where another platform has a rule of its own, to that; elsewhere to the reference.
+A `vmap` over it only adds an axis of streams: it says where the axis is in each operand and moves nothing.
+
+    operands: numbers…, carry…, xs…        results: carry…, ys…
+
+A platform's rule is registered as `mlir.register_lowering(scan_p, rule, platform=…)`; its parameters are a `Scan`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters import partial_eval as pe
+
+from icvi_jax.engine.lowering.graph import Unsupported
+from icvi_jax.engine.lowering.unroll import Unrolled, unroll_jaxpr
+from icvi_jax.engine.native.ffi import Stride, Unavailable, describe, register
+from icvi_jax.engine.native.program import Program, compile_unrolled
+from icvi_jax.engine.native.transpose import AXES
+from icvi_jax.types import State
+
+Array = jax.Array
+
+scan_p = Primitive("icvi_scan")
+scan_p.multiple_results = True
+
+
+class Scan(NamedTuple):
+    """The parameters of the primitive.
+
+    Attributes
+    ----------
+    body : (numbers…, carry…, x…) → (carry…, y…), traced for one stream.
+    numbers, carry : how many of the operands are numbers, and how many the carry.
+    length, reverse : as in `lax.scan`.
+    every : each `every`-th of the ys is kept, from the last of the first group on.
+    streams : sizes of the axes of streams, the outermost first.
+    axes : for each operand, where each of these axes is in it, or None: all streams along it share the operand.
+    trailing : so many of the innermost axes are the last ones of the results, the others are their first.
+    implementation : "native" or "cuda": this one or an error; None: the best of the platform.
+    """
+
+    body: ClosedJaxpr
+    numbers: int
+    carry: int
+    length: int
+    reverse: bool = False
+    every: int = 1
+    streams: tuple[int, ...] = ()
+    axes: tuple[tuple[int | None, ...], ...] = ()
+    trailing: int = 0
+    implementation: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many of the ys are kept."""
+        return self.length // self.every
+
+    def result_shape(self, i: int) -> tuple[int, ...]:
+        """The shape of a result."""
+        one = tuple(self.body.out_avals[i].shape)
+        one = one if i < self.carry else (self.rows, *one)
+        front = len(self.streams) - self.trailing
+        return (*self.streams[:front], *one, *self.streams[front:])
+
+    def result_axes(self, i: int) -> tuple[int, ...]:
+        """Where the axes of streams are in a result."""
+        front, rank = len(self.streams) - self.trailing, len(self.result_shape(i))
+        return (*range(front), *range(rank - self.trailing, rank))
+
+    def unroll(self) -> Unrolled:
+        """The body as operations on lanes; numbers that each stream has of its own are the last leaves of the state."""
+        return _unrolled(self.body, self.numbers, self.carry, self.by_stream)
+
+    @property
+    def by_stream(self) -> tuple[bool, ...]:
+        """For each of the numbers, whether streams have their own."""
+        return tuple(any(axis is not None for axis in axes) for axes in self.axes[: self.numbers])
+
+
+@lru_cache(maxsize=256)
+def _unrolled(body: ClosedJaxpr, numbers: int, carry: int, by_stream: tuple[bool, ...]) -> Unrolled:
+    return unroll_jaxpr(body, numbers, carry, by_stream)
+
+
+def bind(how: Scan, operands: Sequence[Array]) -> list[Array]:
+    """Put the operation into whatever is being traced, or run it."""
+    how = how._replace(axes=how.axes or ((None,) * len(how.streams),) * len(operands))
+    return list(scan_p.bind(*operands, **how._asdict()))
+
+
+def reference(how: Scan, *operands: Array) -> list[Array]:
+    """What the operation means."""
+    step = jaxpr_as_fun(how.body)
+
+    def one(*operands: Array) -> list[Array]:
+        numbers, rest = operands[: how.numbers], operands[how.numbers :]
+        carry, xs = list(rest[: how.carry]), list(rest[how.carry :])
+
+        def body(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
+            out = step(*numbers, *carry, *x)
+            return list(out[: how.carry]), list(out[how.carry :])
+
+        def last(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
+            carry, ys = lax.scan(body, carry, x, length=how.every)
+            return carry, [y[-1] for y in ys]
+
+        if how.every == 1:
+            carry, ys = lax.scan(body, carry, xs, length=how.length, reverse=how.reverse)
+        else:
+            done = how.rows * how.every
+            groups = [x[:done].reshape(how.rows, how.every, *x.shape[1:]) for x in xs]
+            carry, ys = lax.scan(last, carry, groups, length=how.rows)
+            carry, _ = lax.scan(body, carry, [x[done:] for x in xs], length=how.length - done)
+        return [*carry, *ys]
+
+    fun, inside = one, 0
+    left = list(how.axes)
+    levels = []
+    for level, size in enumerate(how.streams):  # from the outermost on: where each axis is once the outer ones are gone
+        here = [axes[level] for axes in left]
+        levels.append((size, here))
+        left = [tuple(a if a is None or at is None else a - (a > at) for a in axes) for axes, at in zip(left, here)]
+    for level in range(len(levels) - 1, -1, -1):
+        size, here = levels[level]
+        trailing = len(levels) - level <= how.trailing
+        fun = jax.vmap(fun, in_axes=tuple(here), out_axes=-1 - inside if trailing else 0, axis_size=size)
+        inside += trailing
+    return list(fun(*operands))
+
+
+def _abstract(*operands: State, **params: State) -> list[State]:
+    how = Scan(**params)
+    # in shard_map results vary as operands do: the type of the one that varies most, in another shape
+    most = max((*operands, *how.body.out_avals), key=lambda a: len(varying(a)))
+
+    def like(shape: tuple[int, ...], dtype: np.dtype) -> State:
+        spec = most.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+        return most.update(shape=shape, dtype=dtype, weak_type=False, sharding=spec)
+
+    return [like(how.result_shape(i), a.dtype) for i, a in enumerate(how.body.out_avals)]
+
+
+def varying(aval: State) -> frozenset[str]:
+    """Inside `shard_map`: the axes of the mesh along which a value differs."""
+    kind = getattr(aval, "mat", None)
+    found: frozenset[str] = getattr(aval, "vma", frozenset()) if kind is None else kind.varying
+    return found
+
+
+@lru_cache(maxsize=256)
+def _jitted(how: Scan) -> State:
+    return jax.jit(lambda *operands: bind(how, operands))
+
+
+def _eager(*operands: Array, **params: State) -> list[Array]:
+    return list(_jitted(Scan(**params))(*operands))
+
+
+def _jvp(primals: Sequence[Array], tangents: Sequence[State], **params: State) -> tuple[list[Array], list[Array]]:
+    """Forward mode, and reverse mode by transposing it: of the reference, for the operands that have a slope."""
+    how = Scan(**params)
+    active = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+
+    def some(*given: Array) -> list[Array]:
+        operands = list(primals)
+        for i, a in zip(active, given):
+            operands[i] = a
+        return reference(how, *operands)
+
+    out: tuple[list[Array], list[Array]] = jax.jvp(some, [primals[i] for i in active], [tangents[i] for i in active])
+    return out
+
+
+def _batch(operands: Sequence[Array], dims: Sequence[int | None], **params: State) -> tuple[list[Array], list[int]]:
+    """One more axis of streams, where it is."""
+    how = Scan(**params)
+    size = next(a.shape[d] for a, d in zip(operands, dims) if d is not None)
+    axes = tuple((d, *(a if a is None or d is None else a + (a >= d) for a in axes)) for axes, d in zip(how.axes, dims))
+    out = bind(how._replace(streams=(size, *how.streams), axes=axes), operands)
+    return out, [0] * len(out)
+
+
+@lru_cache(maxsize=256)
+def _without(
+    body: ClosedJaxpr, n: int, s: int, used: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, tuple[bool, ...], tuple[bool, ...]]:
+    """A body without what nobody reads, and what is left of its arguments and results: one body for any length."""
+    carried = list(used[:s])
+    while True:
+        _, needed = pe.dce_jaxpr(body.jaxpr, [*carried, *used[s:]], False)
+        more = [a or b for a, b in zip(carried, needed[n : n + s])]
+        if more == carried:
+            break
+        carried = more
+    keep = [*needed[:n], *carried, *needed[n + s :]]
+    made, _ = pe.dce_jaxpr(body.jaxpr, [*carried, *used[s:]], keep)
+    return ClosedJaxpr(made, body.consts), tuple(keep), (*carried, *used[s:])
+
+
+def _unread(used: Sequence[bool], *rest: State) -> tuple[list[bool], JaxprEqn | None]:
+    """Results that nobody reads are not computed: jit asks before it lowers."""
+    eqn = rest[-1]  # from jax 0.11 on, another argument comes before it
+    if not any(used):
+        return [False] * len(eqn.invars), None
+    how = Scan(**eqn.params)
+    body, keep, made = _without(how.body, how.numbers, how.carry, tuple(used))
+    axes = tuple(axes for axes, there in zip(how.axes, keep) if there)
+    how = how._replace(body=body, numbers=sum(keep[: how.numbers]), carry=sum(made[: how.carry]), axes=axes)
+    outs = [var for var, there in zip(eqn.outvars, made) if there]
+    ins = [var for var, there in zip(eqn.invars, keep) if there]
+    return list(keep), eqn.replace(invars=ins, outvars=outs, params=how._asdict())
+
+
+scan_p.def_abstract_eval(_abstract)
+scan_p.def_impl(_eager)
+pe.dce_rules[scan_p] = _unread
+ad.primitive_jvps[scan_p] = _jvp
+batching.primitive_batchers[scan_p] = _batch
+
+
+def _plain(*operands: Array, **params: State) -> list[Array]:
+    how = Scan(**params)
+    if how.implementation is not None:
+        raise Unsupported("scan", f'implementation="{how.implementation}" is not for this platform')
+    return reference(how, *operands)
+
+
+def _native(*operands: Array, **params: State) -> list[Array]:
+    how = Scan(**params)
+    if how.implementation not in (None, "native"):
+        raise ValueError(f'implementation="{how.implementation}" is not for CPUs')
+    if not how.length * math.prod(how.streams) or not how.rows:
+        return reference(how, *operands)
+    try:
+        return call_native(how, operands)
+    except (Unsupported, Unavailable, ImportError) as problem:
+        if how.implementation == "native":
+            raise ValueError(f'implementation="native": {problem}') from problem
+        _warn_once(f"{problem}; XLA runs this scan, more slowly")
+        return reference(how, *operands)
+
+
+mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
+mlir.register_lowering(scan_p, mlir.lower_fun(_native, multiple_results=True), platform="cpu")
+
+_told: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+@lru_cache(maxsize=256)
+def program(body: ClosedJaxpr, numbers: int, carry: int, by_stream: tuple[bool, ...], alone: bool) -> Program:
+    """Native code of a body; see `Scan.unroll`. `alone`: for one stream."""
+    return compile_unrolled(_unrolled(body, numbers, carry, by_stream), lanes=1 if alone else None)
+
+
+def call_native(how: Scan, operands: Sequence[Array]) -> list[Array]:
+    """The call of native code: what must be moved before is moved, everything else is read and written where it is."""
+    if len(how.streams) > AXES:
+        fewer, operands = _few_axes(how, list(operands))
+        return [a.reshape(how.result_shape(i)) for i, a in enumerate(call_native(fewer, operands))]
+    N = math.prod(how.streams)
+    made = program(how.body, how.numbers, how.carry, how.by_stream, N == 1)
+    layout, name = made.layout, register(made.text, made.address("handler"))
+    n, s = how.numbers, how.carry
+    own = how.by_stream
+    state = [*range(n, n + s), *(i for i in range(n) if own[i])]
+    outer, middle, inner = [1] * (AXES - len(how.streams)) + list(how.streams)
+    arrays, strides = list(operands), {}
+    for i in (*state, *range(n + s, len(operands))):
+        arrays[i], strides[i] = _strides(arrays[i], how.axes[i], i >= n + s)
+    shapes = [jax.ShapeDtypeStruct(how.result_shape(i), a.dtype) for i, a in enumerate(how.body.out_avals)]
+    results = [_placed(a.shape, a.dtype, how.result_axes(i), i >= s) for i, a in enumerate(shapes)]
+    timed = [strides[i] for i in range(n + s, len(operands))]
+    rows = results[s:]
+    if how.reverse:
+        timed, rows = ([_reversed(a, how.length) for a in part] for part in (timed, rows))
+    job = describe(
+        layout, (outer, middle, inner), how.length, how.every, timed, rows, [strides[i] for i in state], results[:s]
+    )
+    given = [*(arrays[i] for i in range(n) if not own[i]), *(arrays[i] for i in state), *arrays[n + s :]]
+    moving = [i for i in range(len(layout.outputs)) if i not in layout.still]
+    first = 1 + n - sum(own)
+    aliases = {
+        first + i: i for i in range(s) if arrays[n + i].shape == shapes[i].shape and strides[n + i] == results[i]
+    }
+    wanted = [*shapes[:s], *(shapes[s + i] for i in moving)]
+    out = jax.ffi.ffi_call(name, wanted, input_output_aliases=aliases)(job, *given)
+    found = dict(zip(moving, out[s:]))
+    for i, value in layout.still.items():
+        spread = np.expand_dims(value[None], how.result_axes(s + i))  # the same at every step, in every stream
+        found[i] = jnp.broadcast_to(spread, shapes[s + i].shape)
+    return [*out[:s], *(found[i] for i in range(len(layout.outputs)))]
+
+
+def _few_axes(how: Scan, operands: list[Array]) -> tuple[Scan, list[Array]]:
+    """The same with no more axes of streams than native code counts: the outermost become one."""
+    while len(how.streams) > AXES:
+        a, b = how.streams[:2]
+        axes: list[tuple[int | None, ...]] = []
+        for i, (x, (outer, inner, *others)) in enumerate(zip(operands, how.axes)):
+            lead = [at for at in (outer, inner) if at is not None]
+            rest = [d for d in range(x.ndim) if d not in lead]
+            if lead:
+                x = jnp.permute_dims(x, (*lead, *rest))
+                x = x[None] if outer is None else x if inner is not None else x[:, None]
+                operands[i] = jnp.broadcast_to(x, (a, b, *x.shape[2:])).reshape(a * b, *x.shape[2:])
+            axes.append((0 if lead else None, *(at if at is None else rest.index(at) + bool(lead) for at in others)))
+        how = how._replace(streams=(a * b, *how.streams[2:]), axes=tuple(axes))
+    return how, operands
+
+
+def _strides(a: Array, axes: tuple[int | None, ...], timed: bool) -> tuple[Array, Stride]:
+    """An array and how it lies; axes of streams between its elements are moved to the front."""
+    if not _even(a.shape, axes, timed):
+        there = [at for at in axes if at is not None]
+        a = jnp.moveaxis(a, there, range(len(there)))
+        count = iter(range(len(there)))
+        axes = tuple(None if at is None else next(count) for at in axes)
+    return a, _placed(a.shape, a.dtype, axes, timed)
+
+
+def _even(shape: tuple[int, ...], axes: tuple[int | None, ...], timed: bool) -> bool:
+    """Whether the elements of one stream and step are evenly spaced: no axis of streams is between two of theirs."""
+    own = [d for d in range(len(shape)) if d not in axes][timed:]
+    between = {d for d in range(own[0], own[-1])} - {*own} if own else set()
+    return not any(shape[d] > 1 for d in between)
+
+
+def _placed(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int | None, ...], timed: bool) -> Stride:
+    """How an array with such axes of streams lies in memory, row after row."""
+    item = np.dtype(dtype).itemsize
+    strides = [item * math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    own = [d for d in range(len(shape)) if d not in axes]
+    outer, middle, inner = [0] * (AXES - len(axes)) + [0 if at is None else strides[at] for at in axes]
+    elements = own[timed:]
+    return Stride(
+        0, strides[own[0]] if timed else 0, strides[elements[-1]] if elements else item, (outer, middle, inner)
+    )
+
+
+def _reversed(a: Stride, length: int) -> Stride:
+    return a._replace(start=a.start + (length - 1) * a.step, step=-a.step)
