@@ -13,7 +13,7 @@ from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor
 from icvi_jax.indices import Index
 from icvi_jax.numerics.arrays import advance, cast, library, namespace, usable
 from icvi_jax.numerics.moments import weights
-from icvi_jax.spec import derived, is_number, number, one_of, settle, spec, static, whole
+from icvi_jax.spec import derived, is_number, made, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
@@ -88,6 +88,8 @@ class Panel:
             name = type(self.indices).__name__
             raise ValueError(f"Panel(indices={name}()): expected a tuple of indices: ({name}(),)")
         settle(self, indices=tuple(self.indices))
+        for index in self.indices:
+            made("Panel", "indices", index, Index, "icvi.XieBeni(); icvi.indices.catalogue() lists them")
         names = [index.name for index in self.indices]
         if not names:
             raise ValueError("Panel(indices=()): name at least one index, such as icvi.XieBeni()")

@@ -15,9 +15,10 @@ from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
+from icvi_jax.monitors.base import Listener
 from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
-from icvi_jax.spec import FrozenDict, changed, settle, spec, whole
+from icvi_jax.spec import FrozenDict, changed, made, settle, spec, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
 
@@ -92,6 +93,10 @@ class Pipeline:
     standardize: Standardize | None = None
 
     def __post_init__(self) -> None:
+        if self.clusterer is not None:
+            made("Pipeline", "clusterer", self.clusterer, Clusterer, "icvi.SequentialKMeans(k=3)")
+        if self.panel is not None:
+            made("Pipeline", "panel", self.panel, Panel, "icvi.Panel(indices=(icvi.XieBeni(),))")
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel needs a clusterer; give one, or also panel=None")
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
@@ -106,6 +111,8 @@ class Pipeline:
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
+        for name, monitor in self.monitors.items():
+            made("Pipeline", f"monitors={{{name!r}: …}}", monitor, Listener, "icvi.Change() or icvi.Distress()")
         monitors = FrozenDict({name: _named(monitor, name) for name, monitor in self.monitors.items()})
         if self.clusterer is None and not monitors:
             raise ValueError("Pipeline(clusterer=None): nothing to do; give a clusterer, or monitors of samples")

@@ -34,7 +34,14 @@ Progress = Callable[[int, int | None], None]
 """Is told how many samples are done, over all streams, and how many there are (None for an iterator)."""
 
 
-class Run(NamedTuple):
+class _Made(NamedTuple):
+    """State and readings; `Run` adds what it knows of the samples, which is no part of the pair."""
+
+    state: PipelineState
+    readings: Reading
+
+
+class Run(_Made):
     """The result of a run: the final state, and the readings stacked over time.
 
     Attributes
@@ -42,6 +49,8 @@ class Run(NamedTuple):
     state : `run(pipe, more, state=run.state)` continues from it.
     readings : a `Reading` of arrays whose first axes are (T,), or (N, T) for a fleet; None in fields that were not
     kept.
+    samples, features : the samples (T, p) or (N, T, p) and the names of their columns, for sentences; None and empty
+    where they came in chunks.
 
     Examples
     --------
@@ -50,10 +59,27 @@ class Run(NamedTuple):
     >>> run = icvi.run(pipe, icvi.streams.s1(seed=0).x)
     >>> run.readings.values["xb"].shape == run.readings.k.shape
     True
+    >>> print(run)
+    Run: 1,973 samples
+    xb (small is good): first 0.135, median 0.0621, worst 0.497, last 0.0634
+    clusters at the end: 2
     """
 
-    state: PipelineState
-    readings: Reading
+    samples: Array | None = None
+    features: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """What the command `icvi run` says: sizes, index values, and each alarm in a sentence."""
+        return str(importlib.import_module("icvi_jax.report.notebook").summary_of(self))
+
+    def to_frame(self, library: str | None = None) -> object:
+        """The readings as a table, a row for each sample: "pandas", "polars" or "pyarrow"; None: the first of them
+        that is installed. Needs narwhals."""
+        frame: object = importlib.import_module("icvi_jax.report.notebook").frame_of(self, library)
+        return frame
+
+    def __repr__(self) -> str:
+        return self.summary()
 
     def plot(self, times: Sequence[object] | None = None) -> Figure:
         """A figure of the index values over `times` (sample numbers by default); needs matplotlib."""
@@ -250,7 +276,10 @@ def _scan(
         made = inputs.on_host(made)
     if one:
         made = jax.tree.map(lambda a: a[..., 0], made[0]), jax.tree.map(lambda a: a[0, ...], made[1])
-    return Run(*made)
+    run = Run(*made)
+    if not chunks and not inputs.traced(X):
+        run.samples, run.features = given.x, inputs.names_of(X)
+    return run
 
 
 def _joined(parts: list[Reading]) -> Reading:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -51,6 +53,14 @@ def spec(cls: type[T]) -> type[T]:
     when JAX makes it again from tracers.
     """
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    made: Any = cls.__init__
+
+    @functools.wraps(made)
+    def init(self: T, **values: object) -> None:
+        # NumPy's numbers are numbers: checks and comparisons see Python's.
+        made(self, **{name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()})
+
+    cls.__init__ = init  # type: ignore[method-assign, assignment]
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above
     data = tuple(f.name for f in fields if not f.metadata.get("static"))
     meta = tuple(f.name for f in fields if f.metadata.get("static"))
@@ -113,6 +123,16 @@ def finite(owner: str, field: str, value: float, least: float) -> None:
     """Raise a ValueError unless a plain number is above `least` and finite; tracers pass."""
     if is_number(value):
         number(owner, field, value, least < value < math.inf, f"a finite number above {least}")
+
+
+def made(owner: str, field: str, value: object, kind: type | tuple[type, ...], example: str) -> None:
+    """Raise a ValueError unless `value` is an object of `kind`: a class without its brackets is told apart."""
+    if isinstance(value, type):
+        raise ValueError(
+            f"{owner}({field}={value.__name__}): this is a class; make an object of it: {value.__name__}(…)"
+        )
+    if not isinstance(value, kind):
+        raise ValueError(f"{owner}({field}={value!r}): expected an object such as {example}")
 
 
 def is_number(value: object) -> bool:

@@ -52,6 +52,8 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     """
     if backend is not None and backend not in BACKENDS:
         raise ValueError(f"{caller}(backend={backend!r}): choose one of {', '.join(map(repr, BACKENDS))}")
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)  # masked is missing
     if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
         X = _table(X)
     torch, jaxed = array_api_compat.is_torch_array(X), isinstance(X, jax.Array)
@@ -67,6 +69,14 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     own = backend in ("numpy", "torch") or library == "torch"
     wide = _bits(x) == 64 and (own or jax.config.read("jax_enable_x64"))
     return Given(x, library, np.dtype(np.float64 if wide else np.float32))
+
+
+def names_of(X: object) -> tuple[str, ...]:
+    """The names of the columns of a table; empty for arrays and lists."""
+    if array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple)):
+        return ()
+    table: State = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
+    return tuple(table.features)
 
 
 def returned(tree: State, library: str) -> State:
@@ -102,7 +112,13 @@ def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axe
     """Raise a ValueError for samples of a wrong shape or too few of them; with `more` to come, a few are enough."""
     shape = tuple(X.shape)
     if len(shape) != len(axes.split(",")):
-        raise ValueError(f"{caller}(X=…): expected the axes ({axes}), got shape {shape}")
+        hint = {
+            ("run", 3): "; run_fleet takes many streams (N, T, p)",
+            ("run_fleet", 2): "; run takes one stream (T, p)",
+        }
+        raise ValueError(
+            f"{caller}(X=…): expected the axes ({axes}), got shape {shape}{others.get((caller, len(shape)), '')}"
+        )
     T, p = shape[-2:]
     if 0 in shape:
         raise ValueError(f"{caller}: {'the stream is' if T * p == 0 else 'the fleet is'} empty, shape {shape}")

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from icvi_jax.monitors.tail import BLOCK
 from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, columns_of, listeners
+from icvi_jax.run import Run
+from icvi_jax.types import Alarm
 
 RECENT = 61
 """Rows of a node that a sentence needs: the one that raised the alarm and 60 before it."""
@@ -315,8 +317,43 @@ def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:
     return sorted(found, key=lambda e: e.start)
 
 
+def told_columns(
+    name: str,
+    alarm: Alarm,
+    x: NDArray[np.float64] | None = None,
+    features: Sequence[str] = (),
+    times: Sequence[object] | NDArray[np.generic] | None = None,
+) -> list[str]:
+    """One sentence for each alarm of a column in the readings of one stream; `x` (T, p) tells from what to what."""
+    cause, p = np.asarray(alarm.cause), np.asarray(alarm.p)
+    said, before = [], dict[int, int]()
+    for t in np.flatnonzero(np.asarray(alarm.code)).tolist():
+        j = int(cause[t])
+        column = "" if j < 0 else features[j] if features else f"column {j}"
+        recent = x[max(0, t - RECENT + 1) : t + 1, j] if x is not None and j >= 0 else np.zeros(0)
+        when = f"sample {t}" if times is None else clock(times[t])
+        said.append(f"at {when} {describe(name, column, recent, float(p[t]), before.get(j, 0), t + 1).text}")
+        before[j] = before.get(j, 0) + 1
+    return said
+
+
+def _story_of_run(run: Run, times: Sequence[object] | NDArray[np.generic] | None) -> list[str]:
+    """The sentences of all monitors of a run of one stream."""
+    sentences = []
+    for name, alarm in (run.readings.alarms or {}).items():
+        if np.ndim(alarm.code) != 1:
+            raise ValueError("story: expected the run of one stream; of a fleet take the codes of one: alarm.code[n]")
+        if name in COLUMN_ALARMS:
+            x = None if run.samples is None else np.asarray(run.samples, np.float64)
+            sentences += told_columns(name, alarm, x, run.features, times)
+        else:
+            seen = None if run.readings.seen is None else np.asarray(run.readings.seen)
+            sentences += [f"{name}: {one}" for one in story(np.asarray(alarm.code), times, seen)]
+    return sentences
+
+
 def story(
-    codes: ArrayLike,
+    codes: ArrayLike | Run,
     times: Sequence[object] | NDArray[np.generic] | None = None,
     seen: ArrayLike | None = None,
     open_ends: bool = True,
@@ -325,7 +362,7 @@ def story(
 
     Parameters
     ----------
-    codes : (T,), as in `Alarm.code`.
+    codes : (T,), as in `Alarm.code`; or the run of one stream: then all its monitors are told.
     times : (T,), when each sample was taken: datetimes, or anything that `str` makes readable. None: sample numbers.
     seen : (T,), False where a sample was missing: it does not count in "after … samples".
     open_ends : False for a monitor that only raises spikes and never says how they ended.
@@ -340,6 +377,8 @@ def story(
     ['at sample 1 something new arrived; not learned after 2 samples',
      'at sample 3 distress: the index stayed far from its usual values; over at sample 5, after 2 samples']
     """
+    if isinstance(codes, Run):
+        return _story_of_run(codes, times)
     if times is not None and len(times) != len(np.asarray(codes)):
         raise ValueError(f"story(times=…): expected one entry per code, {len(np.asarray(codes))}, got {len(times)}")
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from icvi_jax.indices.catalogue import catalogue
-from icvi_jax.report.alarm_text import story
+from icvi_jax.report.alarm_text import alarm_word, count_alarms, story, told_columns
 from icvi_jax.report.plot import ALARMS, DIRECTION, PALETTE
-from icvi_jax.report.result import CHANGE, CODES
-from icvi_jax.types import Alarm, Reading
+from icvi_jax.report.result import CODES, COLUMN_ALARMS
+from icvi_jax.run import Run
+from icvi_jax.types import Reading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CURVES, MOST_SENTENCES = 12, 5
+MOST_CURVES, MOST_SENTENCES, MOST_LINES = 12, 5, 20
 
 
 def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> Figure:
@@ -79,7 +82,7 @@ def html_of(readings: Reading) -> str:
         if many:
             told = [f"{int((codes == code).sum()):,} × {CODES[code]}" for code in (1, 2, 3)]
         else:
-            told = _columns(alarm) if name == CHANGE else story(codes)
+            told = story(codes) if name not in COLUMN_ALARMS else told_columns(name, alarm)
             told = [
                 *told[:MOST_SENTENCES],
                 *([f"… and {len(told) - MOST_SENTENCES} more"] if len(told) > MOST_SENTENCES else []),
@@ -96,7 +99,70 @@ def html_of(readings: Reading) -> str:
     return "".join(parts)
 
 
-def _columns(alarm: Alarm) -> list[str]:
-    """One sentence for each alarm of a column."""
-    at, cause = np.flatnonzero(np.asarray(alarm.code)), np.asarray(alarm.cause)
-    return [f"at sample {t} {f'column {cause[t]}' if cause[t] >= 0 else 'something'} changed" for t in at]
+def summary_of(run: Run) -> str:
+    """A run in a few lines: its size, the values of its indices, and what happened."""
+    shape = _shape(run.readings)
+    values, alarms, good = run.readings.values or {}, run.readings.alarms or {}, {"min": "small", "max": "large"}
+    size = (
+        f"{shape[0]:,} streams of {shape[1]:,} samples" if len(shape) > 1 else f"{shape[0] if shape else 0:,} samples"
+    )
+    lines = [f"Run: {size}"]
+    goals = {entry.name: entry.goal for entry in catalogue()}
+    for name, one in values.items():
+        known = np.asarray(one, np.float64)
+        known = known[np.isfinite(known)]
+        if known.size:
+            goal = goals.get(name, "min")
+            worst = known.max() if goal == "min" else known.min()
+            cells = f"first {known[0]:.3g}, median {np.median(known):.3g}, worst {worst:.3g}, last {known[-1]:.3g}"
+            cells = cells if len(shape) == 1 else f"median {np.median(known):.3g}, worst {worst:.3g}"
+            lines.append(f"{name} ({good[goal]} is good): {cells}")
+        else:
+            lines.append(f"{name}: no value yet")
+    if run.readings.k is not None and len(shape) == 1:
+        lines.append(f"clusters at the end: {int(np.asarray(run.readings.k)[-1])}")
+    counted = count_alarms({name: np.atleast_2d(np.asarray(alarm.code)) for name, alarm in alarms.items()})[0]
+    if alarms:
+        lines.append(f"alarms: {counted or 'none'}")
+    said = story(run) if len(shape) == 1 and alarms else []
+    lines += [f"  {sentence}" for sentence in said[:MOST_LINES]]
+    return "\n".join(
+        [*lines, *([f"  … and {len(said) - MOST_LINES} more: icvi.story(run)"] if len(said) > MOST_LINES else [])]
+    )
+
+
+def _shape(readings: Reading) -> tuple[int, ...]:
+    """(T,) or (N, T), from whatever was kept."""
+    kept = [*(readings.values or {}).values(), readings.label, readings.k, readings.seen]
+    kept += [alarm.code for alarm in (readings.alarms or {}).values()]
+    return next((np.shape(one) for one in kept if one is not None), ())
+
+
+def frame_of(run: Run, library: str | None = None) -> object:
+    """The readings as a table: sample, values, cluster, k, and for each monitor its alarm, score and column."""
+    import narwhals
+
+    libraries = ("pandas", "polars", "pyarrow")
+    if library is not None and library not in libraries:
+        raise ValueError(f"to_frame(library={library!r}): choose one of {', '.join(map(repr, libraries))}")
+    found = library or next((name for name in libraries if importlib.util.find_spec(name)), None)
+    if found is None:
+        raise ImportError("to_frame: needs pandas, polars or pyarrow", name="polars")
+    readings, shape = run.readings, _shape(run.readings)
+    if not shape:
+        raise ValueError("to_frame: the readings are empty; run with keep=('values', 'label', 'alarms')")
+    columns: dict[str, NDArray[np.generic]] = {}
+    if len(shape) > 1:
+        columns["stream"] = np.repeat(np.arange(shape[0]), shape[1])
+    columns["sample"] = np.tile(np.arange(shape[-1]), shape[0] if len(shape) > 1 else 1)
+    columns |= {name: np.asarray(one).reshape(-1) for name, one in (readings.values or {}).items()}
+    for name, one in (("label", readings.label), ("cluster", readings.cluster), ("clusters", readings.k)):
+        if one is not None:
+            columns[name] = np.asarray(one).reshape(-1)
+    for name, alarm in (readings.alarms or {}).items():
+        words = np.array(["", *(alarm_word(name, code) for code in (1, 2, 3))])
+        columns[f"{name}_alarm"] = words[np.asarray(alarm.code).reshape(-1)]
+        columns[f"{name}_score"] = np.asarray(alarm.score).reshape(-1)
+        if name in COLUMN_ALARMS:
+            columns[f"{name}_column"] = np.asarray(alarm.cause).reshape(-1)
+    return narwhals.from_dict(columns, backend=importlib.import_module(found)).to_native()

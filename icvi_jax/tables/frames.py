@@ -55,6 +55,8 @@ def from_frame(
     frame = narwhals.from_native(data)  # type: ignore[call-overload]  # it raises where it cannot
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
+    if not all(isinstance(name, str) for name in frame.columns):  # pandas takes numbers as names
+        frame = frame.rename({name: str(name) for name in frame.columns})
     schema = frame.schema
     for wanted in (*columns, *filter(None, (time, label))):
         if wanted not in schema:
