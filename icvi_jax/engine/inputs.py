@@ -112,12 +112,12 @@ def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axe
     """Raise a ValueError for samples of a wrong shape or too few of them; with `more` to come, a few are enough."""
     shape = tuple(X.shape)
     if len(shape) != len(axes.split(",")):
-        hint = {
+        axes_hint = {
             ("run", 3): "; run_fleet takes many streams (N, T, p)",
             ("run_fleet", 2): "; run takes one stream (T, p)",
         }
         raise ValueError(
-            f"{caller}(X=…): expected the axes ({axes}), got shape {shape}{others.get((caller, len(shape)), '')}"
+            f"{caller}(X=…): expected the axes ({axes}), got shape {shape}{axes_hint.get((caller, len(shape)), '')}"
         )
     T, p = shape[-2:]
     if 0 in shape:
