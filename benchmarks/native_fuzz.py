@@ -52,7 +52,7 @@ def structure(rng):
         )
     ]()
     monitor = [None, icvi.PageHinkley(), icvi.Distress(), icvi.Distress(false_alarms=1e-2)][int(rng.integers(0, 4))]
-    change = {"change": icvi.Change(false_alarms=1e-2, silent=20, lag=5)} if rng.random() < 0.3 else {}
+    change = {"change": icvi.Change(false_alarms=1e-2, silent=20)} if rng.random() < 0.3 else {}
     return {
         "p": p,
         "clusterer": clusterer,

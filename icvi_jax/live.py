@@ -225,7 +225,7 @@ class Live:
             raise checkpoint.CheckpointError(f"{found.path}: holds streams {state.anchor.high.shape[1:]}, not a fleet")
         p, n = state.anchor.high.shape
         names = n if found.names is None else found.names
-        live = cls(pipe, p, names, state.anchor.high.dtype, keep, found.room, devices)
+        live = cls(pipe.continuing(state), p, names, state.anchor.high.dtype, keep, found.room, devices)
         live.extra = found.extra
         if found.position is not None:
             live._positions = np.broadcast_to(np.asarray(found.position, np.int64), (n,)).copy()

@@ -16,6 +16,7 @@ from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
 from icvi_jax.monitors.base import Listener
+from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, made, settle, spec, whole
@@ -150,6 +151,12 @@ class Pipeline:
     def within(self, budget: Budget) -> Pipeline:
         """This pipeline with the budget of false alarms shared among the monitors that take a rate."""
         return changed(self, monitors=budget.over(self.monitors))
+
+    def continuing(self, state: PipelineState) -> Pipeline:
+        """This pipeline as a state goes on with it: a `Change` that was begun by version 1 stays version 1."""
+        first = {name for name, one in state.monitors.items() if isinstance(one, FirstState)}
+        monitors = {n: changed(m, version=1) if n in first else m for n, m in self.monitors.items()}
+        return changed(self, monitors=monitors) if first else self
 
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for the clusterer to start."""

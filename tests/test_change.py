@@ -64,11 +64,11 @@ def swings(seed, samples=1100):
     return values
 
 
-class TestChangeEqualsItsDefinition:
-    @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50, "lag": 7}, {"jumps": True}], ids=str)
+class TestVersion1EqualsItsDefinition:
+    @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50}, {"jumps": True}], ids=str)
     def test_features(self, settings):
         X = np.stack([rows(seed) for seed in range(18)], -1)
-        found = listen(icvi.Change(**settings), X)
+        found = listen(icvi.Change(version=1, **settings), X)
         self.same(found, [oracle(X[..., n], **settings) for n in range(18)])
         assert set(np.unique(found.cause)) >= {-1, 0, 1, 3}
 
@@ -76,7 +76,7 @@ class TestChangeEqualsItsDefinition:
     def test_indices(self, names):
         X = np.stack([rows(seed) for seed in range(12)], -1)
         values = [np.stack([swings(seed + 50 * i) for seed in range(12)], -1) for i in range(len(names))]
-        found = listen(icvi.Change(indices=names, false_alarms=4e-3), X, values)
+        found = listen(icvi.Change(version=1, indices=names, false_alarms=4e-3), X, values)
         heard = np.stack(values, 1)
         expected = [oracle(X[..., n], 4e-3, heard[..., n]) for n in range(12)]
         self.same(found, expected)
@@ -84,7 +84,7 @@ class TestChangeEqualsItsDefinition:
 
     def test_seasons(self):
         X = np.stack([rows(seed) for seed in range(12)], -1)
-        found = listen(icvi.Change(season=48), X)
+        found = listen(icvi.Change(version=1, season=48), X)
         self.same(found, [oracle(without_season(X[..., n], 48)) for n in range(12)])
 
     def same(self, found, expected):
@@ -94,7 +94,7 @@ class TestChangeEqualsItsDefinition:
         assert found.code.sum() > 20
 
 
-class TestOptionsFindWhatTheyAreFor:
+class TestWhatIsFound:
     @staticmethod
     def found(x, **options):
         """Share of streams in which the step of two spreads at row 1000 is found within 200."""
@@ -108,15 +108,16 @@ class TestOptionsFindWhatTheyAreFor:
         x = np.random.default_rng(0).normal(size=(60, 1250, 4))
         for t in range(1, 1250):
             x[:, t] = 0.9 * x[:, t - 1] + np.sqrt(1 - 0.81) * x[:, t]
-        assert self.found(x) < 0.3 and self.found(x, jumps=True) > 0.6
+        assert self.found(x, version=1) < 0.3 and self.found(x) > 0.8
 
     @pytest.mark.parametrize(
         "wrong, words",
         [
-            ({"jumps": True, "lag": 2}, "lag of 3 rows"),
-            ({"season": -1}, "at least 0"),
-            ({"season": 24, "jumps": True}, "choose one of them"),
-            ({"season": 24, "jumps": True, "slower": True}, "choose one of them"),
+            ({"season": -1}, "at least 1"),
+            ({"season": "daily"}, "'auto'"),
+            ({"version": 3}, "expected 2"),
+            ({"version": 1, "season": 24, "jumps": True}, "leave jumps out"),
+            ({"false_alarms": 0.1}, "below 1 / 15"),
         ],
         ids=str,
     )
@@ -124,13 +125,16 @@ class TestOptionsFindWhatTheyAreFor:
         with pytest.raises(ValueError, match=words):
             icvi.Change(**wrong)
 
-    def test_a_season_goes_with_other_views(self):
-        assert icvi.Change(season=24, slower=True, spread=True).season == 24
+    @pytest.mark.parametrize("option", ["slower", "spread", "jumps"])
+    def test_options_of_version_1_are_deprecated_and_mean_version_1(self, option):
+        with pytest.warns(DeprecationWarning, match=option):
+            old = icvi.Change(**{option: True})
+        assert old == icvi.Change(version=1, **{option: True}) and old.silent == 200
 
     def test_a_step_in_a_cycle(self):
         x = np.sqrt(0.2) * np.random.default_rng(1).normal(size=(40, 1250, 2))
         x += np.sqrt(1.6) * np.sin(2 * np.pi * np.arange(1250) / 144)[:, None]
-        assert self.found(x) < 0.1 and self.found(x, season=144) > 0.95
+        assert self.found(x, version=1) < 0.1 and self.found(x, season=144) > 0.95
 
 
 class TestTheSameAlarms:
@@ -180,19 +184,23 @@ class TestTheSameAlarms:
         found = self.raised(x)[0]
         assert (found[600:620] == 0).any(), "the column that is there must be heard beside one that is not"
 
-    def test_a_column_that_hardly_moves_is_mute(self):
-        x = np.random.default_rng(3).normal(size=(1, 600, 2))
-        x[0, :, 1] = np.arange(600) // 40
+    def test_a_column_that_nearly_always_has_one_value_is_mute_and_a_staircase_is_not(self):
+        x = np.random.default_rng(3).normal(size=(1, 600, 3))
+        x[0, :, 1] = np.where(np.arange(600) % 20 == 0, x[0, :, 1], 0)
+        x[0, :, 2] = np.arange(600) // 40
         state = icvi.run_fleet(self.PIPE, x, keep=("final",)).state
-        muted = self.PIPE.monitors["change"].muted(state.monitors["change"])
-        assert np.asarray(muted)[:, 0].tolist() == [False, True]
+        monitor = self.PIPE.monitors["change"]
+        stairs = monitor.version == 1 and monitor.season is None
+        muted = np.asarray(monitor.muted(state.monitors["change"]))[:, 0]
+        assert muted.tolist()[:2] == [False, True] or monitor.season
+        assert muted[2] == stairs
 
 
-class TestTheSameAlarmsWithOptions(TestTheSameAlarms):
-    OPTIONS = {"slower": True, "spread": True, "jumps": True}
+class TestTheSameAlarmsOfVersion1(TestTheSameAlarms):
+    OPTIONS = {"version": 1, "slower": True, "spread": True, "jumps": True}
     PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})
 
 
 class TestTheSameAlarmsWithASeason(TestTheSameAlarms):
-    OPTIONS = {"slower": True, "spread": True, "season": 24}
+    OPTIONS = {"season": 24}
     PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})

@@ -20,7 +20,7 @@ from icvi_jax.checkpoint import container, shards
 from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
 from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
 from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
-from icvi_jax.checkpoint.migrations import SCHEMA, migrated
+from icvi_jax.checkpoint.migrations import SCHEMA, first_changes, migrated
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -77,7 +77,7 @@ def save(
     if part is not None:
         path = path / shards.folder(part.process, part.processes)
     fields = fields_of(state)
-    problem = misfit(pipe, fields)
+    problem = misfit(first_changes(describe(pipe), fields, pipe)[1], fields)
     if problem:
         raise ValueError(f"save(state=…): not a state of this pipeline: {problem}")
     p, *streams = fields[".anchor.high"].shape
@@ -227,19 +227,20 @@ def _understood(
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
     if schema < SCHEMA:
         configuration, fields = migrated(schema, configuration, fields, pipe)
+    configuration, kind = first_changes(configuration, fields, pipe)
     other = difference(configuration, json.loads(json.dumps(describe(pipe))))
     if other:
         raise CheckpointError(f"{path}: of another configuration: {other}")
     anchor = fields[".anchor.high"]
     named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
     told = header["dtype"], [header["features"], *header["streams"]]
-    problem = misfit(pipe, fields)
+    problem = misfit(kind, fields)
     if problem or told != (anchor.dtype.name, list(anchor.shape)) or not named:
         raise CheckpointError(f"{path}: {problem or 'its header is of another state'}")
     if xp is not np and anchor.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
         advice = "load it with xp=numpy, or call jax.config.update('jax_enable_x64', True) first"
         raise CheckpointError(f"{path}: has float64, which JAX would round to float32: {advice}")
-    form = jax.tree.structure(template(pipe, anchor))
+    form = jax.tree.structure(template(kind, anchor))
     state = jax.tree.map(xp.asarray, jax.tree.unflatten(form, list(fields.values())))
     position, names = arrays.get("position"), header["names"]
     return Checkpoint(

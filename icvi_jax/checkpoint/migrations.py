@@ -12,13 +12,15 @@ Where this is not enough, the step must do more.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
+from icvi_jax.monitors import Change
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.spec import FrozenDict
+from icvi_jax.spec import FrozenDict, changed
 
 SCHEMA = 2
 """Version of the layout that is written; files with a higher version are refused."""
@@ -71,3 +73,40 @@ def _completed(saved: Plain, part: object) -> Plain:
 def _is_default(field: dataclasses.Field[object], value: object) -> bool:
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     return default is not dataclasses.MISSING and describe(default) == describe(value)
+
+
+FIRST_CHANGE: Mapping[str, Plain] = {
+    "lag": 20, "fast": 0.9, "slow": 0.99, "steady": 0.999, "block": 15, "warm": 6, "memory": 40, "floor": 0.1,
+    "mute": 0.8,
+}  # fmt: skip
+"""Settings that `Change` had in 0.2, at their defaults; now they are constants of its version 1."""
+
+
+def first_changes(configuration: Plain, fields: Fields, pipe: Pipeline) -> tuple[Plain, Pipeline]:
+    """The configuration as this version writes it, and the pipeline whose state the fields are.
+
+    A `Change` that 0.2 began goes on as version 1, whatever version the pipeline asks for: its state is another.
+    """
+    monitors = dict(pipe.monitors)
+    old = [name for name in monitors if f".monitors['{name}'].contrast.age" in fields]
+    saved = configuration.get("monitors") if isinstance(configuration, Mapping) else None
+    if not old or not isinstance(configuration, Mapping) or not isinstance(saved, list) or len(saved) != len(monitors):
+        return configuration, pipe
+    found = []
+    for (name, monitor), one in zip(pipe.monitors.items(), saved):
+        if name in old and isinstance(monitor, Change) and isinstance(one, Mapping):
+            first = changed(monitor, version=1)
+            monitors[name] = first
+            if one.get("version", 1) == 1:  # written by 0.2, or by a fleet that went on from it
+                told = "version" not in one and monitor.version != 1
+                one = {key: value for key, value in one.items() if FIRST_CHANGE.get(key, ...) != value}
+                silent = monitor.silent if one.get("silent") == first.silent else one.get("silent")
+                one |= {"version": monitor.version, "silent": silent, "season": one.get("season") or None}
+                if told:
+                    warnings.warn(
+                        f"{name!r} was begun by 0.2 and goes on with that definition, Change(version=1); begin anew "
+                        f"for version 2",
+                        stacklevel=5,
+                    )
+        found.append(one)
+    return {**configuration, "monitors": found}, changed(pipe, monitors=monitors)

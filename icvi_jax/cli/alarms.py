@@ -57,7 +57,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
             monitors[index] = PageHinkley()
     if "change" in names:
         silent = Change.silent if alarms.settle is None else alarms.settle
-        monitors["change"] = Change(silent=silent, slower=alarms.jumps, jumps=alarms.jumps, season=season)
+        monitors["change"] = Change(silent=silent, season=season)
     for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
         kind = KINDS[name]
         if issubclass(kind, SampleMonitor):
@@ -76,7 +76,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
 
 def in_season(alarms: Alarms, data: Table | Fleet) -> tuple[Alarms, tuple[str, ...]]:
     """The alarms with a cycle found in the data, where it is asked for, and what to say about it."""
-    if alarms.season != AUTO or alarms.jumps:
+    if alarms.season != AUTO:
         return alarms, ()
     rows, share = cycle(data.x)
     found = replace(alarms, season=str(rows))
@@ -94,11 +94,6 @@ def _season(alarms: Alarms) -> int:
     text = alarms.season.strip()
     if text != AUTO and not text.isdecimal():
         raise ValueError(f"--season {text}: expected the rows of a cycle, such as 144, or auto; 0 for none")
-    if text != "0" and alarms.jumps:
-        raise ValueError(
-            f"--jumps, --season {text}: together they raise more false alarms than promised; choose one of "
-            f"them: --season where there is a cycle, --jumps for other signals with memory"
-        )
     if text == AUTO:
         raise ValueError("--season auto: a cycle is found in a recording, not live; give its rows, such as 144")
     return int(text)

@@ -60,14 +60,13 @@ class Alarms:
     patience: int = 100
     """Rows that the clusters have to learn something new, before it counts as distress."""
     settle: Annotated[int | None, Parameter(metavar="ROWS")] = None
-    """Rows at the start without alarms; if not given, 200 for changes of a column and 50 for an index."""
+    """Rows at the start without alarms; if not given, 60 for changes of a column and 50 for an index."""
     jumps: Annotated[bool, Parameter(negative="")] = False
-    """Look for smaller steps in the columns too, and for jumps of signals with a long memory. Finds more, and raises
-    more alarms on small changes that are real but may not matter."""
+    """Deprecated, and does nothing: jumps are seen without it. Goes with 0.4."""
     season: Annotated[str, Parameter(metavar="ROWS|auto")] = "0"
     """Rows in a cycle, such as 144 for a day of ten-minute means: what a column usually is at that time of the cycle is
     taken from it before changes are looked for. The first cycle is only learned from. `auto` looks for a cycle in the
-    whole file. Not with --jumps."""
+    whole file."""
     interval: float | None = None
     """Seconds between two rows of a node, for false alarms per hour or day; found in the file if not given."""
 

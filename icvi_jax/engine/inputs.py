@@ -220,7 +220,7 @@ def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams
     if tuple(high.shape[1:]) != streams:
         of = "one stream" if high.ndim == 1 else f"{high.shape[1]} streams"
         raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
-    fresh = pipe.init(p, streams=(0,), xp=np, dtype=np.float32)
+    fresh = pipe.continuing(state).init(p, streams=(0,), xp=np, dtype=np.float32)
     named = jax.tree_util.tree_flatten_with_path
     found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state)[0]}
     for path, a in named(fresh)[0]:

@@ -1,65 +1,105 @@
-"""Change: find changes of a stream and the feature that changed, at a promised rate of false alarms."""
+"""Change: find changes of a stream and the column that changed, at a promised rate of false alarms."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from icvi_jax.monitors import contrast, jumps, seasons, tail
+from icvi_jax.monitors import change_first, seasons, views
 from icvi_jax.monitors.base import Heard, SampleMonitor
-from icvi_jax.monitors.scale import badness
-from icvi_jax.numerics.arrays import advance, cast, namespace, position, smaller, smallest
-from icvi_jax.spec import is_number, number, spec, static, whole
+from icvi_jax.monitors.change_first import FirstState
+from icvi_jax.monitors.scale import read_indices
+from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
+from icvi_jax.spec import is_number, number, settle, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace
 
-APART = 5
-"""Fewest samples between two alarms."""
+BLOCK, APART = 15, 5
+"""Values in a block; fewest rows between two alarms."""
 
-SEEN = 6
-"""Blocks of white noise that count as seen at the start."""
+WHITE = (3.37, 1.14), (1.31, 0.93), (3.7, 5.0)
+"""Where the tails of level, slow and jump begin: mean and spread of block maxima; those of jumps are set wide, since
+jumps have the heaviest tails of the three."""
+
+HANDICAP = 0.0, math.log(2), -math.log(2)
+"""Weights 1, ½ and 2 of the views, as logarithms."""
+
+SEEN, MAXIMA, FEED, FLOOR = 6.0, 80, 4.0, 0.2
+"""Blocks a tail starts with; maxima it remembers; spreads a maximum counts as at most; least spread of maxima."""
+
+EXCEEDED, QUIET = 0.1, 4
+"""Share of blocks above the stream's threshold u; blocks before it is learned."""
+
+CAREFUL, EARLY, EARLIER = 10, 4.0, 15
+"""Blocks after which suspicious ones are not learned; the early surcharge, and the blocks that halve it."""
+
+BACK, MOST, LEAST = 0.6, 3.0, -1.5
+"""What an alarm adds to the reserve κ, and its limits."""
+
+
+class Tails(NamedTuple):
+    """How large quiet values get: mean and squared spread of block maxima, each (c, p, *streams), c views.
+
+    `learned` counts maxima, (c, p, *streams); `peak` is the largest value of the open block, −inf where it has none.
+    """
+
+    learned: Array
+    level: Array
+    square: Array
+    peak: Array
 
 
 class ChangeState(NamedTuple):
-    """O(p) numbers per stream and a ring of `lag` samples; with seasons also a ring of one season.
+    """About 60 numbers per column, 23 of them its last values.
 
     Attributes
     ----------
     time : (*streams), rows so far with at least one value.
-    since : (*streams), rows since the last firing; means are emptied in the row after one.
-    ready : (*streams), boolean: a block was closed since.
-    open : (*streams), values in the open block.
-    contrast : state of the features.
-    tail : how large quiet values get, (p + q, *streams): the features, then the indices.
-    armed : (q, *streams), boolean: the index may fire; None without indices.
-    season : usual values of the features in each row of a season; None without seasons.
+    since, ready : (*streams), rows since the last firing; whether a block was closed since.
+    open, peak : (*streams), rows in the open block and the largest L in it.
+    blocks, exceeded : (*streams), blocks so far; those above the threshold.
+    threshold, excess, reserve : (*streams), u, b and κ: the tail of the whole stream.
+    views : state of the columns.
+    tails : of the columns.
+    index_tails : (1, q, *streams), of the indices; None without indices.
+    armed : (q, *streams), boolean: the index may fire.
+    season : usual values of the columns in each row of a season; None without seasons.
     """
 
     time: Array
     since: Array
     ready: Array
     open: Array
-    contrast: contrast.ContrastState
-    tail: tail.Tail
-    armed: Array | None
+    peak: Array
+    blocks: Array
+    exceeded: Array
+    threshold: Array
+    excess: Array
+    reserve: Array
+    views: views.Views
+    tails: Tails
+    index_tails: Tails | None = None
+    armed: Array | None = None
     season: seasons.SeasonState | None = None
 
 
 @spec
 class Change(SampleMonitor):
-    r"""Raise an alarm when the recent past falls into two clusters, before and now; names the column that changed.
+    r"""Raise an alarm when a column leaves its level, drifts or jumps; names the column. Needs no options.
 
-    Each feature has a channel: :math:`y = CH^{1/4}` of the partition of its recent past into before and now (see
-    `icvi_jax.monitors.contrast`). Each channel learns from its own block maxima how large its quiet values get (see
-    `icvi_jax.monitors.tail`), so that the threshold is a false-alarm rate whatever the units, the noise and its
-    autocorrelation. With P_j of the p channels, the p-value is :math:`\min_j p P_j`, and an alarm is raised where it is
-    below `false_alarms` · `block`. After an alarm everything starts again, except what was learned about noise and
-    tails.
+    Each column is modelled with its own level, spread and memory, learned so that neither error codes nor changes teach
+    it anything (see `icvi_jax.monitors.views`). Three views of it, level, drift and jump, learn from their block maxima
+    how large quiet values get: with mean μ, spread s and number n of the maxima a value y is
+    :math:`u = (y − μ)/σ + .5772` scales up its Gumbel tail, :math:`σ = .7797 \max(s, .2)(1 + 2/n)`. The largest over
+    columns and views, less the logarithm of how many there are, is L. The tail of L is learned for the stream as a
+    whole: a threshold that one block in ten exceeds, and by how much; an alarm is raised where that tail, and a reserve
+    that rises with every alarm, leave a chance below `false_alarms` · 15. docs/reference/definitions.md has it in full.
 
     Indices may be channels too: y is the logarithm of the index, large is bad. They share half of the false alarms.
 
-    The alarm's `cause` is the feature (−1: quiet, or an index), `p` the p-value (NaN where no channel has a value), and
-    the score −log10 p. `standing` is always False: there is no "recovered".
+    The alarm's `cause` is the column (−1: quiet, or an index), `p` the chance that a quiet block gets as high (NaN
+    where nothing has a value), and the score −log10 p. `standing` is always False: there is no "recovered".
 
     A missing value only concerns its own column. A row without any value changes nothing.
 
@@ -67,21 +107,13 @@ class Change(SampleMonitor):
     ----------
     false_alarms : alarms per sample in a quiet stream. Rates down to 1e-3 are kept on real streams;
         1e-4 may be several times as many (see `icvi_jax.monitors.budget`).
-    silent, lag : rows at the start without alarms, and rows by which "before" is late.
+    silent : rows at the start without alarms.
     indices : names of indices that are channels too.
-    slower : also use slower means of each feature (λ .97 and .997): finds small steps and drifts.
-    spread : also use how much each feature scatters: finds changes of variance, and some steps under noise with memory;
-        on streams with bursts it gives more false alarms.
-    jumps : also use the last four values of each feature: finds steps and variances in signals with memory, where the
-        other views count less (see `icvi_jax.monitors.jumps`). Not with a season.
-    season : rows in a cycle, such as 144 for a day of ten-minute means; 0: none. The usual value of each feature at
-        that row is subtracted first (see `icvi_jax.monitors.seasons`). The first cycle is only learned.
-    fast, slow, steady : forgetting of "now", of "before" and of the variance.
-    block : values in a block. The start of the features' tails suits 15.
-    warm : number of maxima of an index before it may raise an alarm.
-    memory : how many maxima a tail remembers.
-    floor : least spread of the maxima.
-    mute : a feature has no channel while a larger share of its values repeat the one before.
+    season : rows in a cycle, such as 144 for a day of ten-minute means. The usual value of each column at that row is
+        subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. "auto": it is found in
+        the rows (`run`, `run_fleet`, `Live` and the command do so). None: no cycle.
+    version : 2; 1 is the definition of 0.2, for one more version. A state saved by 0.2 goes on with version 1.
+    slower, spread, jumps : deprecated options of version 1, which giving one means; version 2 sees what they were for.
 
     Examples
     --------
@@ -95,42 +127,47 @@ class Change(SampleMonitor):
     """
 
     false_alarms: float = 1e-3
-    silent: int = 200
-    lag: int = static(20)
+    silent: int = 60
     indices: tuple[str, ...] = static(())
+    season: int | str | None = static(None)
+    version: int = static(2)
     slower: bool = static(False)
     spread: bool = static(False)
     jumps: bool = static(False)
-    season: int = static(0)
-    fast: float = 0.9
-    slow: float = 0.99
-    steady: float = 0.999
-    block: int = tail.BLOCK
-    warm: int = tail.BLOCKS
-    memory: int = tail.MEMORY
-    floor: float = 0.1
-    mute: float = 0.8
     index: str | None = static(None)
     name: str | None = static(None)
 
     def __post_init__(self) -> None:
-        whole("Change", "lag", self.lag)
-        whole("Change", "season", self.season, 0)
-        if self.jumps:
-            jumps.check(self.lag, self.season)
+        old = [name for name in ("slower", "spread", "jumps") if getattr(self, name)]
+        if old and self.version != 1:
+            warnings.warn(
+                f"Change({old[0]}=True): an option of version 1, which is used now; Change() of version 2 sees what "
+                f"it was for. Leave it out, or say version=1 until 0.4, when both go",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            settle(self, version=1)
+        if self.version not in (1, 2):
+            raise ValueError(f"Change(version={self.version!r}): expected 2, or 1 for the definition of 0.2")
+        if self.version == 1 and is_number(self.silent) and self.silent == Change.silent:
+            settle(self, silent=change_first.SILENT)
+        if self.season == 0 and not isinstance(self.season, str):
+            settle(self, season=None)
+        if isinstance(self.season, str):
+            if self.season != seasons.AUTO:
+                raise ValueError(f"Change(season={self.season!r}): expected rows of a cycle, such as 144, or 'auto'")
+        elif self.season is not None:
+            whole("Change", "season", self.season)
+        if self.season and self.jumps:
+            raise ValueError(
+                f"Change(season={self.season}, jumps=True): together they raise more false alarms than promised; "
+                f"leave jumps out"
+            )
         if isinstance(self.indices, str) or not all(isinstance(name, str) for name in self.indices):
             raise ValueError(f"Change(indices={self.indices!r}): expected a tuple of names, such as ('xb',)")
         wanted = {
-            "fast": (0 < self.fast < 1, "a number in (0, 1)"),
-            "slow": (0 < self.slow < 1, "a number in (0, 1)"),
-            "steady": (0 < self.steady < 1, "a number in (0, 1)"),
-            "block": (self.block >= 1, "a positive number"),
-            "false_alarms": (0 < self.false_alarms < 1 / max(self.block, 1), "a number above 0 and below 1 / block"),
+            "false_alarms": (0 < self.false_alarms < 1 / BLOCK, f"a number above 0 and below 1 / {BLOCK}"),
             "silent": (self.silent >= 0, "a number of rows"),
-            "warm": (self.warm >= 1, "a positive number"),
-            "memory": (self.memory > 1, "a number above 1"),
-            "floor": (0 < self.floor < math.inf, "a positive number"),
-            "mute": (0 < self.mute <= 1, "a number above 0, at most 1"),
         }
         for field, (ok, words) in wanted.items():
             if is_number(getattr(self, field)):
@@ -144,107 +181,179 @@ class Change(SampleMonitor):
     def needs_company(self) -> bool:
         return True
 
-    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState:
-        none = xp.zeros(streams, dtype=xp.int32)
-        tails = tail.start((features, *streams), xp, dtype, SEEN, *contrast.WHITE[self.slower, self.spread, self.jumps])
-        if self._q:
-            others = tail.start((self._q, *streams), xp, dtype)
-            tails = tail.Tail(*(xp.concat(pair, axis=0) for pair in zip(tails, others)))
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState | FirstState:
+        if self.version == 1:
+            return change_first.start(self._options, features, streams, xp, dtype)
+        none, zero = xp.zeros(streams, dtype=xp.int32), xp.zeros(streams, dtype=dtype)
+        columns, q = xp.zeros((features, *streams), dtype=dtype), len(self.indices)
+        level, square = (xp.stack([columns + one for one in many]) for many in _prior())
+        others = xp.zeros((1, q, *streams), dtype=dtype)
         return ChangeState(
             time=none,
             since=none + APART,
             ready=none == 0,
             open=none,
-            contrast=contrast.start(1 + self.slower + self.spread, self.jumps, self.lag, features, streams, xp, dtype),
-            tail=tails,
-            armed=xp.ones((self._q, *streams), dtype=xp.bool) if self._q else None,
-            season=seasons.start(self.season, features, streams, xp, dtype) if self.season else None,
+            peak=zero - xp.inf,
+            blocks=zero,
+            exceeded=zero,
+            threshold=zero + 1.5,
+            excess=zero + 1,
+            reserve=zero,
+            views=views.start(features, streams, xp, dtype),
+            tails=Tails(xp.zeros_like(level) + SEEN, level, square, xp.zeros_like(level) - xp.inf),
+            index_tails=Tails(others, others, others, others - xp.inf) if q else None,
+            armed=xp.ones((q, *streams), dtype=xp.bool) if q else None,
+            season=seasons.start(self._rows, features, streams, xp, dtype) if self._rows else None,
         )
 
-    def step(self, state: ChangeState, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[ChangeState, Alarm]:
-        xp, t, old, season = namespace(x), state.time, state.tail, state.season
+    def step(
+        self, state: ChangeState | FirstState, x: Array, there: Array, heard: Mapping[str, Heard]
+    ) -> tuple[ChangeState | FirstState, Alarm]:
+        if isinstance(state, FirstState):  # made by version 1, or by 0.2
+            silent = self.silent if self.version == 1 else change_first.SILENT
+            return change_first.step(self._options, self.false_alarms, silent, state, x, there, heard)
+        xp, season = namespace(x), state.season
         if season is not None:
             season, x, there = seasons.take(season, x, there)
-        floor, memory, alpha = (cast(value, x) for value in (self.floor, self.memory, self.false_alarms))
-        settings = contrast.Settings(*(cast(value, x) for value in (self.fast, self.slow, self.steady, self.mute)))
-        none, row = xp.zeros_like(t), xp.any(there, axis=0)
-        now, y, known = contrast.take(state.contrast, x, there, t, state.since == 1, settings, self.slower, self.spread)
-        p, tested, armed = x.shape[0], known, state.armed
-        if self._q:
-            more, ok = _read(heard, row, x[0, ...])
-            armed = xp.zeros_like(ok) if armed is None else armed
-            armed = armed | (ok & (more < old.level[p:, ...]))
-            warm = xp.astype(old.learned[p:, ...], x.dtype) >= cast(self.warm, x)
-            tested = xp.concat([known, ok & warm & armed], axis=0)
-            y, known = xp.concat([y, more], axis=0), xp.concat([known, ok], axis=0)
+        alpha = cast(self.false_alarms, x)
+        row = xp.any(there, axis=0)
+        columns, y, known, rest = views.take(state.views, x, there)
 
-        # Test: the least likely channel, as a logarithm: small numbers underflow.
-        logarithm, chance, culprit = self._test(tail.rarity(old, y, floor), tested, p)
-        sure = xp.any(tested, axis=0)
+        # L: the largest over columns and views, with as many columns as have a value.
+        some = xp.any(known[0, ...] | (rest > 0), axis=0)
+        p = xp.astype(count(known[0, ...] | (rest > 0)), x.dtype)
+        handicap = xp.stack([xp.full_like(x, one) for one in HANDICAP])
+        height = xp.where(known, _height(state.tails, y) - handicap, xp.full_like(y, -xp.inf))
+        best = xp.max(height, axis=0)
+        divided = xp.log(larger(p, xp.ones_like(p)))
+        longest = xp.max(rest, axis=0)
+        move = xp.log(larger(longest, xp.ones_like(p)) / BLOCK)
+        highest = xp.max(best, axis=0) - math.log(3.5)
+        by_rest = (longest > 0) & (move > highest)
+        L = xp.where(by_rest, move, highest) - divided
+        culprit = xp.where(by_rest, smallest(-rest), smallest(-best))
+        armed, index_tails, of_index, loud, by_index, voiced = state.armed, state.index_tails, None, None, None, None
+        if index_tails is not None and armed is not None:
+            of_index, voiced = read_indices(heard, row, x[0, ...])
+            armed = armed | (voiced & (of_index < index_tails.level[0, ...]))
+            warm = index_tails.learned[0, ...] >= SEEN
+            raised = _height(index_tails, of_index[None, ...])[0, ...]
+            raised = xp.where(voiced & warm & armed, raised, xp.full_like(raised, -xp.inf))
+            loud = smallest(-raised)
+            high = xp.max(raised, axis=0) - math.log(len(self.indices))
+            by_index = high > L
+            some, L = some | xp.any(voiced & warm & armed, axis=0), xp.where(by_index, high, L) - math.log(2)
+            culprit = culprit & ~by_index
+
+        # The tail of the stream: the chance that a quiet block gets as high.
+        b = larger(smaller(state.excess, xp.full_like(p, 2.5)), xp.full_like(p, 0.15))
+        extra = state.reserve + EARLY / (1 + state.blocks / EARLIER)
+        log_p = math.log(EXCEEDED) - (xp.where(some, L, xp.zeros_like(L)) - extra - state.threshold) / b
+        log_p = smaller(log_p, xp.zeros_like(log_p))
         late = state.since >= APART
-        fires = sure & state.ready & late & (chance < alpha * cast(self.block, x))
+        limit = xp.log(alpha * BLOCK)
+        beyond = some & (log_p < limit)
+        fires = beyond & late & state.ready
 
-        # Learn: from the alarm, or from the largest values of a block that is full.
-        counted = ~fires & late & xp.any(known, axis=0)
+        # Learn from the alarm, or from a block that is full; a block that would have fired is dropped.
+        counted = some & late & ~fires
         opened = advance(state.open, counted)
-        closes = counted & (xp.astype(opened, x.dtype) >= cast(self.block, x))
-        new = tail.learn(tail.heard(old, y, counted & known), fires & culprit, tail.fed(old, y), closes, memory)
-        if self._q and armed is not None:
-            armed = armed & ~(fires & ok & (more > new.level[p:, ...]))
-        said = fires & (xp.astype(t, x.dtype) >= cast(self.silent, x))
-        cause = position(culprit[:p, ...])
-        state = ChangeState(
-            time=advance(t, row),
-            since=xp.where(fires, none + 1, advance(state.since, row)),
-            ready=(state.ready & ~fires) | closes,
-            open=xp.where(fires | closes, none, opened),
-            contrast=now,
-            tail=tail.opened(new, fires | closes),
+        peak = xp.where(counted, larger(state.peak, L), state.peak)
+        full = counted & (opened >= BLOCK)
+        height_limit = state.threshold + extra + b * (math.log(EXCEEDED) - limit)
+        dropped = full & ~state.ready & (state.blocks > CAREFUL) & (peak > height_limit)
+        closes = full & ~dropped
+        learns = closes | fires
+        blocks = xp.where(learns, state.blocks + 1, state.blocks)
+        top = xp.where(fires, L, peak)
+        over = learns & (fires | (blocks > QUIET)) & (fires | (top > state.threshold))
+        moves = fires | (closes & (blocks > QUIET))
+        g = b * larger(1 / (blocks + 10), xp.full_like(p, 0.01))
+        ratio = xp.where(over, xp.full_like(p, (1 - EXCEEDED) / EXCEEDED), xp.full_like(p, -1.0))
+        exceeded = xp.where(over, state.exceeded + 1, state.exceeded)
+        h = larger(1 / (exceeded + 6), xp.full_like(p, 1 / 60))
+        by = smaller(xp.where(over, top - state.threshold, xp.zeros_like(p)), 3 * b)
+        down = state.reserve - BACK * BLOCK * alpha
+        reserve = xp.where(fires, smaller(state.reserve + BACK, xp.full_like(p, MOST)), state.reserve)
+        reserve = xp.where(closes, larger(down, xp.full_like(p, LEAST)), reserve)
+
+        restarts = fires | full
+        views_of = xp.where(known, (height == best[None, ...]) & (fires & ~by_rest), known) & culprit[None, ...]
+        tails = _learn(state.tails, y, known, counted, views_of & fires, closes, restarts)
+        if index_tails is not None and of_index is not None and loud is not None and voiced is not None:
+            fired = (loud & by_index & fires)[None, ...]
+            index_tails = _learn(index_tails, of_index[None, ...], voiced[None, ...], counted, fired, closes, restarts)
+            armed = None if armed is None else armed & ~(fires & voiced & (of_index > index_tails.level[0, ...]))
+        none = xp.zeros_like(state.time)
+        said = fires & (xp.astype(state.time, x.dtype) >= cast(self.silent, x))
+        new = ChangeState(
+            time=advance(state.time, row),
+            since=xp.where(fires, none, advance(state.since, row)),
+            ready=(state.ready & ~fires) | full,
+            open=xp.where(restarts, none, opened),
+            peak=xp.where(restarts, xp.full_like(peak, -xp.inf), peak),
+            blocks=blocks,
+            exceeded=exceeded,
+            threshold=xp.where(moves, state.threshold + g * ratio, state.threshold),
+            excess=xp.where(over, state.excess + h * (by - state.excess), state.excess),
+            reserve=reserve,
+            views=views.again(columns, fires),
+            tails=tails,
+            index_tails=index_tails,
             armed=armed,
             season=season,
         )
-        return state, Alarm(
+        return new, Alarm(
             code=xp.astype(said, xp.int32),
-            score=xp.where(sure, logarithm * (-1 / math.log(10)), xp.zeros_like(chance)),
+            score=xp.where(some, log_p * (-1 / math.log(10)), xp.zeros_like(log_p)),
             standing=xp.zeros_like(said),
-            cause=xp.where(said, cause, none - 1),
-            p=xp.where(sure, chance, xp.full_like(chance, xp.nan)),
+            cause=xp.where(said, position(culprit), none - 1),
+            p=xp.where(some, xp.exp(log_p), xp.full_like(log_p, xp.nan)),
         )
 
-    def muted(self, state: ChangeState) -> Array:
-        """Which features have no channel now, because their values hardly ever change: (p, *streams), boolean."""
-        return state.contrast.repeats > cast(self.mute, state.contrast.repeats)
+    def muted(self, state: ChangeState | FirstState) -> Array:
+        """Which columns are not looked at now, because they nearly always have one value: (p, *streams), boolean."""
+        if isinstance(state, FirstState):
+            return state.contrast.repeats > cast(change_first.MUTE, state.contrast.repeats)
+        return views.mute(state.views)
 
     @property
-    def _q(self) -> int:
-        return len(self.indices)
+    def _rows(self) -> int:
+        return self.season if isinstance(self.season, int) else 0
 
-    def _test(self, a: Array, tested: Array, features: int) -> tuple[Array, Array, Array]:
-        """The p-value's logarithm (0 where nothing is tested), itself, and which channel has it: (p + q, *streams)."""
-        xp = namespace(a)
-        a = xp.where(tested, a, xp.full_like(a, tail.CERTAIN))
-        ways = 2 if self._q else 1
-        parts = []
-        for group in (slice(0, features), slice(features, None))[:ways]:
-            some = a[group, ...]
-            least, times = xp.min(some, axis=0), ways * some.shape[0]
-            chance = tail.chance(least)
-            logarithm = tail.log_chance(least, chance) + math.log(times)
-            one = xp.ones_like(chance)
-            parts.append((smaller(logarithm, one * 0), smaller(times * chance, one), smallest(some)))
-        if not self._q:
-            return parts[0]
-        (first, p, column), (second, q, index) = parts
-        other = second < first
-        culprit = xp.concat([column & ~other, index & other], axis=0)
-        return smaller(first, second), xp.where(other, q, p), culprit
+    @property
+    def _options(self) -> change_first.Options:
+        return change_first.Options(self.slower, self.spread, self.jumps, self._rows, len(self.indices))
 
 
-def _read(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
-    """The logarithms of the indices, large is bad, and where they can be used: (q, *streams)."""
-    for name, one in heard.items():
-        if not one.positive:
-            raise ValueError(f"Change(indices=…): {name!r} may be negative: no logarithm; watch it with Distress")
-    xp = namespace(like)
-    y, ok = zip(*(badness(one.value, one.seen & row, one.goal, True, like) for one in heard.values()))
-    return xp.stack(y, axis=0), xp.stack(ok, axis=0)
+def _prior() -> tuple[list[float], list[float]]:
+    """Means and squared spreads of the tails at the start."""
+    return [mean for mean, _ in WHITE], [spread * spread for _, spread in WHITE]
+
+
+def _height(tails: Tails, y: Array) -> Array:
+    """How far up its Gumbel tail y is."""
+    xp = namespace(y)
+    n = larger(tails.learned, xp.ones_like(y))
+    scale = 0.7797 * larger(xp.sqrt(tails.square), xp.full_like(y, FLOOR)) * (n + 2)
+    return (y - tails.level) * n / scale + 0.5772
+
+
+def _learn(tails: Tails, y: Array, known: Array, counted: Array, fired: Array, closes: Array, restarts: Array) -> Tails:
+    """The tails after a row: `fired` ones learn from y, those that `closes` from the largest value of the block."""
+    xp = namespace(y)
+    peak = xp.where(known & counted, larger(tails.peak, y), tails.peak)
+    closes = closes & (peak > -xp.inf)
+    learns = fired | closes
+    gap = xp.where(learns, xp.where(fired, y, peak), tails.level) - tails.level
+    reach = FEED * xp.sqrt(tails.square)
+    first = tails.learned < SEEN  # of an index: what it is like is not known yet
+    e = xp.where(first, gap, larger(smaller(gap, reach), -reach))
+    n = tails.learned + 1
+    g = larger(2 / (n + 1), xp.full_like(y, 1 / MAXIMA))
+    return Tails(
+        learned=xp.where(learns, smaller(n, xp.full_like(n, 1000.0)), tails.learned),
+        level=xp.where(learns, tails.level + g * e, tails.level),
+        square=xp.where(learns, (1 - g) * (tails.square + g * e * e), tails.square),
+        peak=xp.where(restarts, xp.full_like(peak, -xp.inf), peak),
+    )

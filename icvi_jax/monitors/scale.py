@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from icvi_jax.monitors.base import Heard
 from icvi_jax.numerics.arrays import cast, namespace
 from icvi_jax.spec import one_of
 from icvi_jax.types import Array
@@ -40,3 +43,13 @@ def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -
     safe = xp.where(ok, value, xp.ones_like(value) if positive else xp.zeros_like(value))
     y = xp.log(safe) if positive else safe
     return (y if goal == "min" else -y), ok
+
+
+def read_indices(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
+    """The logarithms of the indices, large is bad, and where they can be used: (q, *streams)."""
+    for name, one in heard.items():
+        if not one.positive:
+            raise ValueError(f"Change(indices=…): {name!r} may be negative: no logarithm; watch it with Distress")
+    xp = namespace(like)
+    y, ok = zip(*(badness(one.value, one.seen & row, one.goal, True, like) for one in heard.values()))
+    return xp.stack(y, axis=0), xp.stack(ok, axis=0)
