@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.export import Exported, register_namedtuple_serialization
 
+from icvi_jax.engine.native.cuda import TARGET
+from icvi_jax.engine.scan import scan as icvi_scan
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import whole
 
@@ -27,6 +29,13 @@ Leaves: TypeAlias = list[jax.Array]
 """The arrays of a pytree, in order."""
 
 
+NEEDS = (
+    "on CUDA, `scan` is a kernel of icvi_jax, whose PTX is in the program as the attribute `ptx` of the custom call "
+    f"{TARGET}. It needs a card of compute capability 6.0 or more, NVIDIA's driver for CUDA 11 or later, and, in the "
+    "process that runs it, the handler of that call: icvi_jax.engine.native.cuda.register()"
+)
+
+
 class Export(NamedTuple):
     """A pipeline as two StableHLO programs, lowered for all given platforms.
 
@@ -36,6 +45,7 @@ class Export(NamedTuple):
     scan : (leaves of the pipeline, leaves of the state, X (T, p, N)) → the same, readings stacked over time.
     numbers : the leaves of the pipeline: forgetting and so on. Others of the same types may be given instead.
     start : the leaves of the state before any sample.
+    needs : what the programs need to run besides JAX's or another runtime for StableHLO; "" where they need nothing.
 
     Examples
     --------
@@ -50,6 +60,7 @@ class Export(NamedTuple):
     scan: Exported
     numbers: list[jax.Array]
     start: list[jax.Array]
+    needs: str = ""
 
 
 def export(
@@ -58,6 +69,7 @@ def export(
     streams: int | None = None,
     platforms: tuple[str, ...] = ("cpu", "cuda", "tpu"),
     samples: int | None = 256,
+    kernel: bool = True,
 ) -> Export:
     """Lower a pipeline with `jax.export`, also for platforms that this machine does not have.
 
@@ -66,6 +78,9 @@ def export(
     and `jax.export.deserialize` loads them (both need the package `flatbuffers`); `mlir_module_serialized` is the
     StableHLO alone, for runtimes other than JAX.
 
+    On CUDA the scan of a known number of samples is one kernel, whose text is in the program; `needs` of the result
+    says what runs it. On other platforms, and with `kernel=False`, it is plain StableHLO.
+
     Parameters
     ----------
     pipe : the pipeline.
@@ -73,6 +88,7 @@ def export(
     streams : N, the size of the fleet; None for one stream, without the last axis.
     platforms : on which the programs will run.
     samples : T, how many samples a call of `scan` takes; None: any number, with a check in the program.
+    kernel : whether the scan may be a kernel on CUDA.
 
     Examples
     --------
@@ -100,11 +116,17 @@ def export(
         return jax.tree.leaves(state), jax.tree.leaves(reading)
 
     def scan(numbers: Leaves, state: Leaves, X: jax.Array) -> tuple[Leaves, Leaves]:
-        return lax.scan(lambda state, x: step(numbers, state, x), state, X)
+        if not kernel or samples is None:
+            return lax.scan(lambda state, x: step(numbers, state, x), state, X)
+        given = jax.tree.unflatten(form, numbers), jax.tree.unflatten(layout, state), X
+        last, readings = icvi_scan(*given, implementation="portable")
+        return jax.tree.leaves(last), jax.tree.leaves(readings)
 
     shape = (features, *lanes)
     length = jax.export.symbolic_shape("T")[0] if samples is None else samples
     dtype = jnp.result_type(float)
     x, X = (jax.ShapeDtypeStruct(s, dtype) for s in (shape, (length, *shape)))
-    lower = [jax.export.export(jax.jit(f), platforms=platforms) for f in (step, scan)]
-    return Export(lower[0](numbers, start, x), lower[1](numbers, start, X), numbers, start)
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
+    lower = [jax.export.export(jax.jit(f), platforms=platforms, disabled_checks=allowed) for f in (step, scan)]
+    one, many = lower[0](numbers, start, x), lower[1](numbers, start, X)
+    return Export(one, many, numbers, start, NEEDS if TARGET in many.mlir_module() else "")

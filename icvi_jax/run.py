@@ -18,9 +18,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.engine import Engine, Walk, fresh
-from icvi_jax.engine.kernel_scan import scan_fleet
+from icvi_jax.engine.engine import Engine, fresh
 from icvi_jax.engine.loop import loop
+from icvi_jax.engine.scan import Walk
+from icvi_jax.engine.xla import scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState

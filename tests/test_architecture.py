@@ -19,19 +19,19 @@ LAYERS = (
     "indices | clusterers | monitors | standardize",
     "panel",
     "pipeline",
-    "explain | export | panel_ops",
+    "explain | panel_ops",
     "propose",
     "checkpoint",  # below the engine, since a live fleet saves itself
     "engine",
     "run",
     "live",
-    "evaluation",
+    "evaluation | export",
     "distributed | tuning | validation",
     "streams | tables",
     "adapters | report",
     "testing | watch",  # what a watch says of an alarm is what the report says
     "icvi_jax",
-    "cli",  # uses the public API
+    "cli | gpu_check",  # use the public API
 )
 """From the bottom up. A file may import from its own part and from layers before its own; parts beside each other know
 nothing of each other. `icvi_jax` is the package's own file, which gathers the public names."""

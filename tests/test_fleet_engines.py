@@ -44,7 +44,7 @@ def test_a_step_without_native_form_runs_all_the_same_and_says_so_once():
 def test_what_is_forced_is_done_or_refused(monkeypatch):
     X = recording()[0]
     monkeypatch.setenv("ICVI_BACKEND", "cuda")
-    with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla, pallas-interpret"):
+    with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla,"):
         icvi.run(pipeline(), X)
     monkeypatch.setenv("ICVI_BACKEND", "llvm")
     with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*mesh"):
@@ -54,16 +54,6 @@ def test_what_is_forced_is_done_or_refused(monkeypatch):
         icvi.run(pipeline(k=7), X)
     monkeypatch.delenv("ICVI_BACKEND")
     assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
-
-
-def test_kernels_in_slow_motion(monkeypatch):
-    panel, X = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9), recording()[4:8, :12]
-    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=panel)
-    want = icvi.run_fleet(pipe, X).readings
-    monkeypatch.setenv("ICVI_BACKEND", "pallas-interpret")
-    got = icvi.run_fleet(pipe, X).readings
-    assert isinstance(got.label, np.ndarray)
-    same(got, want)
 
 
 def test_all_indices_have_a_native_form(monkeypatch):

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from icvi_jax.engine.inputs import FIELDS
 from icvi_jax.engine.native_engine import Native
 from icvi_jax.engine.origin import Origin
 from icvi_jax.engine.platforms import devices_for, program_for
 from icvi_jax.engine.sample_batch import Done, Feed
+from icvi_jax.engine.scan import only
 from icvi_jax.engine.ticks import Ticks
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Reading, State
@@ -34,26 +34,6 @@ class Advance:
         """Process one sample z (p, *streams)."""
         state, reading = pipe.advance(state, z, elapsed)
         return state, only(reading, self.keep)
-
-
-@dataclass(frozen=True)
-class Walk:
-    """The step of a pipeline for samples in their own units; see `Advance`."""
-
-    keep: tuple[str, ...]
-
-    def __call__(
-        self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
-    ) -> tuple[PipelineState, Reading]:
-        """Process one sample x (p, *streams)."""
-        state, reading = pipe.step(state, x, elapsed)
-        return state, only(reading, self.keep)
-
-
-def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
-    """`reading` with None in the fields that are not kept."""
-    gone: dict[str, State] = {name: None for name in FIELDS if name not in keep}
-    return reading._replace(**gone)
 
 
 class Engine:

@@ -1,7 +1,7 @@
 """The decision which backend runs a step.
 
-Where JAX sees a GPU or TPU a fleet goes there, as one kernel made by Pallas. On the host, and for few streams of the
-host's, it is native code made by LLVM. XLA runs the rest. `ICVI_BACKEND` forces one.
+Where JAX sees a GPU or TPU a fleet goes there. On the host, and for few streams of the host's, it is native code made
+by LLVM. XLA runs the rest. `ICVI_BACKEND` forces one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import Protocol
 
 import jax
@@ -17,12 +16,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.engine import xla
-from icvi_jax.engine.accelerated import Accelerated, kernel_for
 from icvi_jax.engine.native_engine import Native, Unsupported
 from icvi_jax.engine.sample_batch import Feed
 from icvi_jax.types import State
 
-ENGINES = ("llvm", "xla", "pallas-interpret")
+ENGINES = ("llvm", "xla")
 
 FEWEST = 1024
 """Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
@@ -76,30 +74,28 @@ def program_for(
     features : p.
     timed : samples come with the time since the one before.
     streams : how many there are: there is special native code for one.
-    mesh : run on these devices: as a kernel where they are GPUs or TPUs, else by XLA.
+    mesh : run on these devices.
     """
     engine = forced()
     if engine == "llvm" and mesh is not None:
         raise ValueError("ICVI_BACKEND=llvm: native code runs on this machine's cores, not on a mesh of JAX's devices")
-    if engine == "pallas-interpret" and mesh is None:
-        mesh = _mesh(jax.devices()[:1])
     numbers, structure = jax.tree.flatten(model)
     shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
     key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
     if key not in _programs:
-        plain = xla.Program(step, features, dtype, mesh)
         if mesh is not None:
-            _programs[key] = _accelerated(mesh, step, model, state, dtype, features, timed) or plain
+            best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
+            _programs[key] = xla.Program(step, features, dtype, mesh, best)
         else:
             native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
-            _programs[key] = native or plain
+            _programs[key] = native or xla.Program(step, features, dtype)
     return _programs[key]
 
 
 def devices_for(streams: int) -> Mesh | None:
     """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
-    if forced() is not None or kernels() is None or streams < _fewest():
+    if forced() is not None or jax.devices()[0].platform == "cpu" or streams < _fewest():
         return None
     return _mesh(jax.local_devices())
 
@@ -113,23 +109,6 @@ def _fewest() -> int:
 
 def _mesh(devices: Sequence[jax.Device]) -> Mesh:
     return Mesh(np.array(devices), ("streams",))
-
-
-def _accelerated(
-    mesh: Mesh, step: xla.Step, model: object, state: object, dtype: np.dtype, features: int, timed: bool
-) -> Program | None:
-    """The kernel of the step for these devices, or None where there is none."""
-    kind = kernels(mesh.devices.flat[0])
-    if kind is None:
-        return None
-    found = kernel_for(kind, step, model, state, features, timed) if dtype == np.float32 else None
-    if found is None:
-        why = "it is too large, or Pallas lacks an operation" if dtype == np.float32 else f"its state is {dtype}"
-        warnings.warn(
-            f"this step has no kernel for {kind}, since {why}; XLA runs it, more slowly", RuntimeWarning, stacklevel=5
-        )
-        return None
-    return Accelerated(*found, mesh)
 
 
 def _native(
@@ -154,22 +133,3 @@ def _native(
             raise ValueError(f"ICVI_BACKEND=llvm: {problem}") from None
         warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=5)
         return None
-
-
-def kernels(device: jax.Device | None = None) -> str | None:
-    """The kind of Pallas kernel for a device, by default JAX's first one, or None: XLA's own scan."""
-    engine = forced()
-    if engine is not None:
-        return "interpret" if engine == "pallas-interpret" else None
-    return _kind(device or jax.devices()[0])
-
-
-@cache
-def _kind(device: jax.Device) -> str | None:
-    if device.platform == "tpu":
-        return "tpu"
-    if device.platform not in ("gpu", "cuda", "rocm"):
-        return None
-    if "cuda" not in device.client.platform_version.lower():
-        return "triton"
-    return "mosaic" if float(device.compute_capability) >= 9 else "triton"

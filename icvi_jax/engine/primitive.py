@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from jax.interpreters import partial_eval as pe
 
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll_jaxpr
+from icvi_jax.engine.native.cuda import call_cuda
 from icvi_jax.engine.native.ffi import Stride, Unavailable, describe, register
 from icvi_jax.engine.native.program import Program, compile_unrolled
 from icvi_jax.engine.native.transpose import AXES
@@ -50,7 +51,8 @@ class Scan(NamedTuple):
     streams : sizes of the axes of streams, the outermost first.
     axes : for each operand, where each of these axes is in it, or None: all streams along it share the operand.
     trailing : so many of the innermost axes are the last ones of the results, the others are their first.
-    implementation : "native" or "cuda": this one or an error; None: the best of the platform.
+    implementation : "native" or "cuda": this one or an error; None: the best of the platform; "portable": the best that
+        is in the lowered program itself, for programs that other processes run.
     """
 
     body: ClosedJaxpr
@@ -234,28 +236,32 @@ batching.primitive_batchers[scan_p] = _batch
 
 def _plain(*operands: Array, **params: State) -> list[Array]:
     how = Scan(**params)
-    if how.implementation is not None:
-        raise Unsupported("scan", f'implementation="{how.implementation}" is not for this platform')
+    if how.implementation not in (None, "portable"):
+        raise ValueError(f'implementation="{how.implementation}" is not for this platform')
     return reference(how, *operands)
 
 
-def _native(*operands: Array, **params: State) -> list[Array]:
-    how = Scan(**params)
-    if how.implementation not in (None, "native"):
-        raise ValueError(f'implementation="{how.implementation}" is not for CPUs')
-    if not how.length * math.prod(how.streams) or not how.rows:
-        return reference(how, *operands)
-    try:
-        return call_native(how, operands)
-    except (Unsupported, Unavailable, ImportError) as problem:
-        if how.implementation == "native":
-            raise ValueError(f'implementation="native": {problem}') from problem
-        _warn_once(f"{problem}; XLA runs this scan, more slowly")
-        return reference(how, *operands)
+def _rule(name: str, call: Callable[[Scan, Sequence[Array]], list[Array]]) -> Callable[..., list[Array]]:
+    """The lowering of a platform: its own call, or the reference where there can be none, with a warning."""
 
+    def lowered(*operands: Array, **params: State) -> list[Array]:
+        how = Scan(**params)
+        if how.implementation not in (None, name, "portable"):
+            raise ValueError(f'implementation="{how.implementation}" is not for this platform, which has "{name}"')
+        here = how.implementation == "portable" and name == "native"  # a handler of this process alone
+        rows = how.rows or name == "cuda"
+        if here or not how.length * math.prod(how.streams) or not rows:
+            return reference(how, *operands)
+        try:
+            return call(how, operands)
+        except (Unsupported, Unavailable, ImportError) as problem:
+            if how.implementation == name:
+                raise ValueError(f'implementation="{name}": {problem}') from problem
+            _warn_once(f"{problem}; XLA runs this scan, more slowly")
+            return reference(how, *operands)
 
-mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
-mlir.register_lowering(scan_p, mlir.lower_fun(_native, multiple_results=True), platform="cpu")
+    return lowered
+
 
 _told: set[str] = set()
 
@@ -309,6 +315,14 @@ def call_native(how: Scan, operands: Sequence[Array]) -> list[Array]:
         spread = np.expand_dims(value[None], how.result_axes(s + i))  # the same at every step, in every stream
         found[i] = jnp.broadcast_to(spread, shapes[s + i].shape)
     return [*out[:s], *(found[i] for i in range(len(layout.outputs)))]
+
+
+RULES = {"cpu": _rule("native", call_native), "cuda": _rule("cuda", call_cuda)}
+"""Lowerings by platform; on all others the operation is its reference."""
+
+mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
+for _platform, _lowered in RULES.items():
+    mlir.register_lowering(scan_p, mlir.lower_fun(_lowered, multiple_results=True), platform=_platform)
 
 
 def _few_axes(how: Scan, operands: list[Array]) -> tuple[Scan, list[Array]]:

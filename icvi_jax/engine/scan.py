@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,11 +14,30 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from icvi_jax.engine.engine import Walk
 from icvi_jax.engine.inputs import FIELDS, own_state, wanted
 from icvi_jax.engine.primitive import Array, Scan, bind, reference, varying
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Reading, State
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The step of a pipeline for samples in their own units; some fields of readings are kept. Compared by value."""
+
+    keep: tuple[str, ...]
+
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
+        """Process one sample x (p, *streams)."""
+        state, reading = pipe.step(state, x, elapsed)
+        return state, only(reading, self.keep)
+
+
+def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
+    """`reading` with None in the fields that are not kept."""
+    gone: dict[str, State] = {name: None for name in FIELDS if name not in keep}
+    return reading._replace(**gone)
 
 
 class _Traced(NamedTuple):
@@ -98,7 +118,7 @@ def native_scan(
     f : (carry, x) → (carry, y), on pytrees of arrays of float32, float64, int32 or bool.
     init, xs, length, reverse : as in `jax.lax.scan`.
     implementation : "native", "cuda" or "xla": this one or an error; None takes the best of the platform for which the
-        program is lowered.
+        program is lowered, and "portable" the best that other processes can run, too (`jax.export`).
 
     Returns
     -------
@@ -170,8 +190,8 @@ def _alike(a: list[Array], b: list[Array], more: frozenset[str] = frozenset()) -
 
 
 def _check_implementation(caller: str, name: str | None) -> None:
-    if name not in (None, "native", "cuda", "xla"):
-        raise ValueError(f"{caller}(implementation={name!r}): choose 'native', 'cuda', 'xla' or None")
+    if name not in (None, "native", "cuda", "xla", "portable"):
+        raise ValueError(f"{caller}(implementation={name!r}): choose 'native', 'cuda', 'xla', 'portable' or None")
 
 
 def scan(
@@ -199,7 +219,7 @@ def scan(
     keep : fields of the reading; the others are None.
     every : the readings of each `every`-th sample are kept.
     implementation : "native", "cuda" or "xla": this one or an error; None takes the best of the platform for which the
-        program is lowered.
+        program is lowered, and "portable" the best that other processes can run, too (`jax.export`).
 
     Returns
     -------

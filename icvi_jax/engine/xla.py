@@ -1,6 +1,7 @@
-"""XLA's own scan: for steps that no native backend can run, for other devices, and inside your own `jit`.
+"""A fleet on JAX's devices: one kernel a piece of time on GPUs, XLA's own scan on TPUs and where nothing else can run.
 
-All streams, as the last axis, go through one compiled `lax.scan`.
+States stay on the devices, the same number of streams on each. While one piece of time is computed, the next is sent
+and what the last one made is fetched.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from icvi_jax.engine.origin import about
 from icvi_jax.engine.sample_batch import Feed
+from icvi_jax.engine.scan import scan_step
 from icvi_jax.types import Array, State
 
 BUDGET = 64 * 2**20
-"""Bytes of samples and readings that one call of the scan may take; a longer recording goes in pieces of time."""
+"""Bytes of samples and readings that one call may take on each device; a longer recording goes in pieces of time."""
 
 Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
@@ -32,19 +34,22 @@ Words = TypeVar("Words")
 
 
 class Program:
-    """A step, ready to be scanned by XLA; `icvi_jax.engine.platforms.Program` says what the methods do.
+    """A step on JAX's devices; `icvi_jax.engine.platforms.Program` says what the methods do.
 
     Parameters
     ----------
     step : a hashable function; see `Step`.
     features, dtype : of the samples.
     mesh : the devices, on one axis "streams"; None is JAX's default device.
+    implementation : "xla" for XLA's own scan, None for the best of the platform.
     """
 
-    name = "xla"
-
-    def __init__(self, step: Step, features: int, dtype: np.dtype, mesh: Mesh | None = None) -> None:
+    def __init__(
+        self, step: Step, features: int, dtype: np.dtype, mesh: Mesh | None = None, implementation: str | None = "xla"
+    ) -> None:
         self.step, self.features, self.dtype, self._mesh = step, features, dtype, mesh
+        self._implementation = implementation
+        self.name = "xla" if implementation == "xla" else "kernel"
 
     def place(self, state: object, room: int) -> object:
         """A state (…, N) of NumPy arrays where the scan runs, filled up to `room` streams."""
@@ -74,14 +79,15 @@ class Program:
             gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
             shapes = jax.eval_shape(self.step, model, words, sample, gap)[1]
             size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
-            longest = max(1, int(BUDGET / (size + room * p * self.dtype.itemsize)))
+            devices = 1 if self._mesh is None else self._mesh.size
+            longest = max(1, int(BUDGET * devices / (size + room * p * self.dtype.itemsize)))
 
             def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
-                words, made = _scan(self.step, model, words, Z, gaps, np.int32(phase), every)
-                return words, made
+                how = self.step, self._mesh, "streams", self._implementation
+                return _rows(_consuming, how, model, words, Z, gaps, every, phase)
 
             even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
-            return in_pieces(launch, words, shapes, feed, self.dtype, even)
+            return in_pieces(launch, words, shapes, feed, self.dtype, -(-even // every) * every)
 
 
 def in_pieces(
@@ -134,15 +140,87 @@ def precise(dtype: np.dtype) -> AbstractContextManager[object]:
     return jax.enable_x64(True) if dtype == np.float64 else nullcontext()
 
 
-@partial(jax.jit, static_argnames=("step", "every"), donate_argnums=2)
-def _scan(
-    step: Step, model: State, state: State, Z: jax.Array, elapsed: jax.Array | None, phase: jax.Array, every: int
+def scan_fleet(
+    step: Step,
+    model: State,
+    state: State,
+    Z: jax.Array,
+    elapsed: jax.Array | None,
+    every: int,
+    phase: int,
+    mesh: Mesh | None = None,
+    axis: object = None,
+    implementation: str | None = None,
 ) -> tuple[State, State]:
-    """Scan Z (N, T, p); the first sample is number `phase` of its group of `every`, whose last output is kept."""
-    Z = jnp.permute_dims(Z, (1, 2, 0))
-    gaps = None if elapsed is None else elapsed.T
-    rows = 1 + (Z.shape[0] + every - 2) // every
-    shapes = jax.eval_shape(step, model, state, Z[0], None if gaps is None else gaps[0])[1]
+    """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
+
+    Parameters
+    ----------
+    every, phase : keep each `every`-th output, where `phase` samples have passed since the last.
+    mesh, axis : the streams are divided over this axis (or these axes) of the devices.
+    """
+    return _rows(_keeping, (step, mesh, axis, implementation), model, state, Z, elapsed, every, phase)
+
+
+def _rows(
+    scan: Callable[..., tuple[State, State]],
+    how: tuple[object, ...],
+    model: State,
+    state: State,
+    Z: State,
+    elapsed: State,
+    every: int,
+    phase: int,
+) -> tuple[State, State]:
+    """Scan; where the first row is not a whole group of `every`, all are made and some of them taken."""
+    if phase == 0:
+        return scan(how, every, model, state, Z, elapsed)
+    state, made = scan(how, 1, model, state, Z, elapsed)
+    return state, jax.tree.map(lambda a: a[:, every - 1 - phase :: every], made)
+
+
+def _scan(
+    how: tuple[Step, Mesh | None, object, str | None],
+    every: int,
+    model: State,
+    state: State,
+    Z: jax.Array,
+    elapsed: jax.Array | None,
+) -> tuple[State, State]:
+    step, mesh, axis, implementation = how
+    each = elapsed is not None and elapsed.ndim == 2
+
+    def part(model: State, state: State, Z: jax.Array, elapsed: jax.Array | None) -> tuple[State, State]:
+        if implementation == "xla":
+            gaps = None if elapsed is None else jnp.moveaxis(elapsed, -1, 0)
+            return _plain(step, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, every)
+
+        def one(state: State, X: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
+            return scan_step(step, model, state, X, gaps, every, implementation)
+
+        made: tuple[State, State] = jax.vmap(one, in_axes=(-1, 0, 0 if each else None), out_axes=(-1, 0))(
+            state, Z, elapsed
+        )
+        return made
+
+    if mesh is not None:
+        where = jax.tree.map(lambda a: PartitionSpec(*[None] * (a.ndim - 1), axis), state)
+        streams, gaps = PartitionSpec(axis), PartitionSpec(axis) if each else PartitionSpec()
+        specs = PartitionSpec(), where, streams, gaps
+        part = jax.shard_map(part, mesh=mesh, in_specs=specs, out_specs=(where, streams), check_vma=False)
+    return part(model, state, Z, elapsed)
+
+
+_keeping = jax.jit(_scan, static_argnums=(0, 1))
+_consuming = jax.jit(_scan, static_argnums=(0, 1), donate_argnums=3)
+
+
+def _plain(
+    step: Step, model: State, state: State, X: jax.Array, gaps: jax.Array | None, every: int
+) -> tuple[State, State]:
+    """XLA's scan of X (T, p, N), all streams side by side; the last output of each group of `every` is kept."""
+    rows = X.shape[0] // every
+    shapes = jax.eval_shape(step, model, state, X[0], None if gaps is None else gaps[0])[1]
 
     def body(carry: State, inputs: State) -> tuple[State, None]:
         at, state, kept = carry
@@ -150,25 +228,15 @@ def _scan(
         put = partial(lax.dynamic_update_slice_in_dim, start_index=at // every, axis=0)  # until the group is complete
         return (at + 1, state, jax.tree.map(lambda rows, a: put(rows, a[None]), kept, made)), None
 
-    empty = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), shapes)
-    (_, state, kept), _ = lax.scan(body, (phase, state, empty), (Z, gaps))
-    return state, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), kept)
+    empty = jax.tree.map(lambda a: jnp.zeros((rows + 1, *a.shape), a.dtype), shapes)  # the last is never complete
+    (_, state, kept), _ = lax.scan(body, (jnp.int32(0), state, empty), (X, gaps))
+    return state, jax.tree.map(lambda a: jnp.moveaxis(a[:rows], -1, 0), kept)
 
 
-@partial(jax.jit, static_argnames=("step", "every"))
-def scan_traced(
-    step: Step, model: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: jax.Array | int = 0
-) -> tuple[object, object]:
-    """Scan X (T, p, *streams) as it is, inside somebody's program or on the device where it lies.
-
-    There are as many rows of outputs as T samples can fill; those behind the last complete group mean nothing.
-    """
-    state, made = lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
-    if every == 1:
-        return state, made
-    rows = jnp.arange(1, 2 + (X.shape[0] + every - 2) // every)
-    last = jnp.clip(rows * every - 1 - phase, 0, X.shape[0] - 1)
-    return state, jax.tree.map(lambda a: a[last], made)
+@partial(jax.jit, static_argnames=("step",))
+def scan_traced(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[object, object]:
+    """XLA's scan of X (T, p, *streams) as it is, on the device where it lies."""
+    return lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
 
 
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:

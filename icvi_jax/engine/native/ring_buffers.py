@@ -3,7 +3,8 @@
 A monitor that looks `lag` samples back has a ring of words: where a row counts, each word becomes the next one and the
 last becomes the new value. Written as it stands, that is a load and a store of every word at every step. Here the words
 of a tile stay where they are, and the place of the oldest one goes round. All lanes share that place: the words of a
-lane whose row does not count are turned once instead, in a block that is left out where all rows count.
+lane whose row does not count are turned once instead, in a block that is left out where all rows count. A single lane
+has its own place, which waits.
 """
 
 from __future__ import annotations
@@ -70,14 +71,15 @@ class Delays:
         """Bring the words into memory of this function."""
         for line in self.lines:
             kind, size = self._kind(line)
-            self.code.do(f"{self._ring(line)} = alloca [{size * len(line.words)} x i8], align 64")
+            # in the first block, wherever this one is: memory of a fixed size
+            self.code.lines.insert(0, f"  {self._ring(line)} = alloca [{size * len(line.words)} x i8], align 64")
             for i, w in enumerate(line.words):
                 self.code.store(kind, start[w], self.code.offset(self._ring(line), size * i), size)
 
-    def begin(self) -> None:
-        """The places at this step."""
+    def begin(self, before: str = "enter") -> None:
+        """The places at this step; `before` is the block ahead of the loop."""
         for g in range(len(self.groups)):
-            self.code.do(f"%place{g} = phi i64 [0, %enter], [%place{g}.next, %next]")
+            self.code.do(f"%place{g} = phi i64 [0, %{before}], [%place{g}.next, %next]")
 
     def read(self, w: int, after: str = "") -> str:
         """A word as it is before the step, or behind it with `after` ".next"."""
@@ -90,16 +92,20 @@ class Delays:
         code, truths = self.code, self.code.type("i1")
         for g, (mask, n) in enumerate(self.groups):
             which, bits = names[mask], f"i{code.width}"
-            some = code.let(f"icmp ne {bits} {code.let(f'bitcast {truths} {which} to {bits}')}, -1")
             group = [line for line in self.lines if _group(line) == (mask, n)]
-            with code.when(some):
-                for line in group:
-                    self._turn(line, which)
+            if code.width > 1:
+                some = code.let(f"icmp ne {bits} {code.let(f'bitcast {truths} {which} to {bits}')}, -1")
+                with code.when(some):
+                    for line in group:
+                        self._turn(line, which)
             for line in group:
                 kind, size = self._kind(line)
                 here = self._address(line, 0)
                 code.store(kind, self._chosen(kind, which, names[line.value], code.load(kind, here, size)), here, size)
-            code.do(f"%place{g}.next = add i64 {self._further(f'%place{g}', 1, n)}, 0")
+            on = self._further(f"%place{g}", 1, n)
+            if code.width == 1:
+                on = self._chosen("i64", which, on, f"%place{g}")
+            code.do(f"%place{g}.next = add i64 {on}, 0")
 
     def _turn(self, line: Line, which: str) -> None:
         """Where a row does not count, each word moves on with the place."""
