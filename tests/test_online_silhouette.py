@@ -49,11 +49,3 @@ def test_good_clusters_are_near_one_and_random_labels_are_not():
     assert good > 0.9 and bad < 0.3
     with pytest.raises(ValueError, match="noise='maybe'"):
         icvi.OnlineSilhouette(noise="maybe")
-
-
-def test_a_long_recording_is_not_cut_where_shards_do_not_combine():
-    rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(40_000, 2)), rng.integers(0, 3, 40_000)
-    panel = icvi.Panel(indices=(icvi.OnlineSilhouette(), icvi.XieBeni()))
-    one, other = (icvi.validate(panel, X, labels=labels, parallel=parallel) for parallel in (False, True))
-    np.testing.assert_array_equal(one["osil"], other["osil"])

@@ -1,23 +1,92 @@
-"""Validate: the indices along any recorded clustering."""
+"""Validate: the indices along any recorded clustering, whose memberships and centres are replayed sample by sample.
+
+What was recorded about a sample is one row of numbers beside it. The panel is scanned over these rows as a pipeline is
+over samples, with the same operation.
+"""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.anchor import no_anchor
 from icvi_jax.engine import inputs
-from icvi_jax.engine.origin import Origin
+from icvi_jax.engine.native_engine import Native
 from icvi_jax.engine.platforms import program_for
 from icvi_jax.engine.sample_batch import Feed
-from icvi_jax.engine.xla import scan_traced
-from icvi_jax.numerics.arrays import namespace, usable
-from icvi_jax.panel import Panel
-from icvi_jax.types import Array, ArrayLike, DType, State
-from icvi_jax.validation.follow import Follow, Labelled, Model, Place, Recorded, Source, unanchored
-from icvi_jax.validation.rows import Rows
-from icvi_jax.validation.time_parallel import lanes_for, starts
+from icvi_jax.engine.scan import scan_step
+from icvi_jax.engine.xla import precise
+from icvi_jax.numerics.arrays import namespace, slots, usable
+from icvi_jax.panel import Panel, PanelState, punctual
+from icvi_jax.types import Array, ArrayLike, DType, Namespace, State
+
+
+class Recording(NamedTuple):
+    """A panel, and what is the same for all samples; None where it changes, or is not known.
+
+    Attributes
+    ----------
+    panel : the indices.
+    centers : (k, p), relative to the origin.
+    active : (k,), slots in use.
+    names : (k,), the cluster of each slot.
+    """
+
+    panel: Panel
+    centers: Array | None = None
+    active: Array | None = None
+    names: Array | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The step: a row of numbers gives the values of all indices. Compared by value.
+
+    A row holds the sample, then either its slot (−1 for none), where centres are the running means of the members, or
+    its memberships, and then the centres, active slots and clusters of slots that change.
+
+    Parameters
+    ----------
+    k, features : slots, and features of a sample.
+    labelled : the row has the slot of the sample.
+    named : the clusters of slots change.
+    """
+
+    k: int
+    features: int
+    labelled: bool
+    named: bool = False
+
+    def __call__(
+        self, known: Recording, state: tuple[PanelState, Array | None], row: Array, elapsed: Array | None = None
+    ) -> tuple[tuple[PanelState, Array | None], dict[str, Array]]:
+        """Process one row (columns, *streams). The state is that of the panel, and how many members each slot had."""
+        (panel, members), k, p, xp, streams = state, self.k, self.features, namespace(row), row.shape[1:]
+
+        def wide(a: Array | None) -> Array | None:
+            return a if a is None else xp.broadcast_to(xp.reshape(a, a.shape + (1,) * len(streams)), a.shape + streams)
+
+        x, rest = row[:p, ...], row[p:, ...]
+        names, centers, active = map(wide, (known.names, known.centers, known.active))
+        if members is not None:
+            u = xp.astype(xp.astype(slots(members, k), row.dtype) == rest[0, ...], row.dtype)
+            seen, old = xp.all(usable(x), axis=0) & punctual(elapsed, x), panel.prototypes.centers
+            members = members + xp.astype((u > 0) & seen, members.dtype)
+            share = xp.where(seen, u / xp.astype(xp.maximum(members, 1), row.dtype), 0)
+            centers, active = old + share[:, None, ...] * (xp.where(seen, x, 0) - old), members > 0
+        else:
+            u, rest = rest[:k, ...], rest[k:, ...]
+            if centers is None:
+                centers, rest = xp.reshape(rest[: k * p, ...], (k, p, *streams)), rest[k * p :, ...]
+            if active is None:
+                active, rest = rest[:k, ...] > 0, rest[k:, ...]
+            names = xp.astype(rest, xp.int32) if self.named else names
+        panel, values = known.panel.advance(panel, x, u, centers, active, elapsed, names)
+        return (panel, members), values
 
 
 def validate(
@@ -44,8 +113,7 @@ def validate(
     centers : (T, k, p), the centres after each sample; (k, p) if they never move.
     active : (T, k), the slots in use after each sample; all by default.
     elapsed : (T,), time since the previous sample; the panel's forgetting is per unit of this time.
-    parallel : cut a long recording into stretches that are computed in parallel; equal up to rounding, and faster from
-        about ten thousand samples on. Short recordings, and panels that need the clusters of slots, are not cut.
+    parallel : no effect any more; native code has made it unnecessary.
     clusters : (k,) or (T, k), which cluster each slot belongs to, with `memberships`; see `Panel.step`.
 
     Returns
@@ -67,97 +135,47 @@ def validate(
         raise ValueError(f"validate(X=…): expected the axes (T, p) and at least one sample, got shape {tuple(x.shape)}")
     gaps = inputs.gaps("validate", elapsed, x.shape[:1])
     host = given.host and not inputs.traced(panel, memberships, centers, active, gaps)
-    source: Source
-    fixed: tuple[Array | None, Array | None, Array | None] = (None, None, None)
+    x = np.asarray(x) if host else jnp.asarray(x)
+    xp, (T, p), dtype = namespace(x), x.shape, given.dtype if host else x.dtype
+    origin = x[xp.argmax(xp.astype(xp.all(usable(x), axis=1), xp.int32)), :]  # in the precision of the samples
     parts: list[Array]
     if labels is not None:
         if clusters is not None:
             raise ValueError("validate(clusters=…): not with labels=; give memberships= and centers= of the slots")
-        slots, k = slots_of(labels, len(x))
-        source, parts = Labelled(k, x.shape[1]), [slots[:, None]]
+        slot, k = slots_of(labels, T)
+        known, step, parts = Recording(panel), Replay(k, p, True), [slot[:, None]]
     else:
-        U, V, A = recorded("validate", x if host else jnp.asarray(x), memberships, centers, active)
-        names = _named(clusters, tuple(U.shape), panel)
+        U, V, A = recorded("validate", x, memberships, centers, active)
+        names, k = _named(clusters, tuple(U.shape), panel), U.shape[1]
         # Values that never change are not in the rows.
-        still = centers is not None and np.ndim(centers) == 2, active is None or np.ndim(active) == 1
+        fixed, always = np.ndim(0 if centers is None else centers) == 2, active is None or np.ndim(active) == 1
         moving = names is not None and names.ndim == 2
-        source = Recorded(U.shape[1], x.shape[1], moving)
-        fixed = V[0] if still[0] else None, A[0] if still[1] else None, None if moving else names
-        parts = [U, *([] if still[0] else [V.reshape(len(x), -1)]), *([] if still[1] else [A])]
+        V = V - origin
+        center = xp.asarray(V[0, ...], dtype=dtype) if fixed else None
+        known = Recording(panel, center, A[0, ...] if always else None, None if moving else names)
+        step = Replay(k, p, False, moving)
+        parts = [U, *([] if fixed else [xp.reshape(V, (T, k * p))]), *([] if always else [A])]
         parts += [names] if names is not None and moving else []
-    if host:
-        times = None if gaps is None else np.asarray(gaps)
-        host_parts = [np.asarray(part) for part in (x, *parts)]
-        values: State = inputs.returned(
-            _on_host(source, panel, fixed, host_parts, times, given.dtype, parallel), given.library
-        )
-        found: dict[str, Array] = values
-        return found
-    return _elsewhere(source, panel, fixed, x, parts, gaps)
+    rows = xp.concat([xp.asarray(a, dtype=dtype) for a in (x - origin, *parts)], axis=1)
+    start = _start(panel, k, p, np if host else jnp, dtype, labels is not None)
+    program = program_for(step, known, start, dtype, rows.shape[1], gaps is not None, 1) if host else None
+    made: State
+    if isinstance(program, Native):  # the rows as those of a fleet of one
+        feed = Feed(np.asarray(rows)[None], np.zeros((1, rows.shape[1])), None if gaps is None else np.asarray(gaps))
+        words = program.place(jax.tree.map(lambda a: a[..., None], start), 1)
+        made = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
+    else:
+        with precise(np.dtype(dtype)) if host else nullcontext():
+            times = None if gaps is None else jnp.asarray(gaps, dtype)
+            made = scan_step(step, known, start, jnp.asarray(rows), times, implementation="xla" if host else None)[1]
+    found: dict[str, Array] = inputs.returned(inputs.on_host(made), given.library) if host else made
+    return found
 
 
-def _on_host(
-    source: Source,
-    panel: Panel,
-    fixed: tuple[Array | None, ...],
-    parts: list[np.ndarray],
-    elapsed: np.ndarray | None,
-    dtype: np.dtype,
-    parallel: bool,
-) -> dict[str, np.ndarray]:
-    """Compute the panel over a recording, cut into lanes or in one."""
-    k, p = source.k, source.features
-    anchor = Origin(no_anchor(p, (1,), np, dtype), by_column=False)
-    anchor.meet(parts[0][None])
-    origin = anchor.value[0]
-    centers, active, names = fixed
-    model = Model(panel, None if centers is None else np.asarray(centers - origin).astype(dtype), active, names)
-    columns = np.zeros(source.columns(model))
-    columns[:p] = origin
-    if centers is None and isinstance(source, Recorded):
-        columns[p + k : p + k + k * p] = np.tile(origin, k)
-    lanes = lanes_for(panel, len(parts[0]), k, p) if parallel and not panel.grouped else 1
-    rows = Rows(parts, columns, elapsed, lanes)
-    state = Place(unanchored(panel.init(k, p, (lanes,), np, dtype)), source.start((lanes,), dtype))
-    if lanes > 1:
-        state = starts(source, model, state, rows, dtype)
-    one = jax.tree.map(lambda a: a[..., 0], state)
-    program = program_for(Follow(source), model, one, dtype, rows.columns, elapsed is not None, lanes)
-    pieces: list[State] = []
-    words = program.place(state, lanes)
-    for piece, gaps in rows:
-        values: State
-        words, values = program.run(model, words, Feed(piece, rows.origin, gaps))
-        pieces.append(values)
-    return {name: rows.joined([piece[name] for piece in pieces]) for name in pieces[0]}
-
-
-def _elsewhere(
-    source: Source,
-    panel: Panel,
-    fixed: tuple[Array | None, ...],
-    X: Array,
-    parts: list[Array],
-    elapsed: Array | None,
-) -> dict[str, Array]:
-    """Scan a recording that is traced or on another device, without moving it."""
-    X = jnp.asarray(X)
-    fit: jax.Array = jnp.asarray(usable(X))
-    origin = X[jnp.argmax(jnp.all(fit, axis=1))]
-    centers, active, names = fixed
-    if centers is None and isinstance(source, Recorded):
-        parts = [
-            parts[0],
-            (jnp.reshape(jnp.asarray(parts[1]), (len(X), source.k, -1)) - origin).reshape(len(X), -1),
-            *parts[2:],
-        ]
-    model = Model(panel, None if centers is None else centers - origin, active, names)
-    rows = jnp.concatenate([X - origin, *(jnp.asarray(part, X.dtype) for part in parts)], axis=1)
-    start = jax.tree.map(jnp.asarray, source.start((), X.dtype))
-    state = Place(unanchored(panel.init(source.k, source.features, dtype=X.dtype)), start)
-    gaps = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
-    values: dict[str, Array] = scan_traced(Follow(source), model, state, rows, gaps)[1]
-    return values
+def _start(panel: Panel, k: int, p: int, xp: Namespace, dtype: DType, labelled: bool) -> State:
+    """The state of `Replay` before any row: that of the panel, whose origin is not needed, and members of slots."""
+    none: State = None
+    return panel.init(k, p, xp=xp, dtype=dtype)._replace(anchor=none), xp.zeros(k, dtype=xp.int32) if labelled else None
 
 
 def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
