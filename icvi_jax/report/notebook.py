@@ -165,4 +165,6 @@ def frame_of(run: Run, library: str | None = None) -> object:
         columns[f"{name}_score"] = np.asarray(alarm.score).reshape(-1)
         if name in COLUMN_ALARMS:
             columns[f"{name}_column"] = np.asarray(alarm.cause).reshape(-1)
-    return narwhals.from_dict(columns, backend=importlib.import_module(found)).to_native()
+    return narwhals.from_dict(
+        columns, backend=narwhals.Implementation.from_string(found).to_native_namespace()
+    ).to_native()

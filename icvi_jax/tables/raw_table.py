@@ -167,5 +167,5 @@ def _unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if values.dtype.kind == "M":
-        return values.filled(np.array("NaT", values.dtype))
+        return values.filled(values.dtype.type("NaT", np.datetime_data(values.dtype)[0]))
     return values.filled(np.nan if values.dtype.kind == "f" else "")
