@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
-    "array_api | text",
+    "array_api | distributed | text",
     "numerics",
     "types",
     "spec",
@@ -26,7 +26,7 @@ LAYERS = (
     "run",
     "live",
     "evaluation | export",
-    "distributed | tuning | validation",
+    "validation",
     "streams | tables",
     "adapters | report",
     "testing | watch",  # what a watch says of an alarm is what the report says
