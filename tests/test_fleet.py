@@ -220,3 +220,24 @@ def test_one_stream_in_chunks_with_progress_is_the_stream(every):
     assert told[-1] == (100, None) and len(told) == 4
     assert whole.readings.values["xb"].shape == (100 // every,)
     jax.tree.map(np.testing.assert_array_equal, cut, whole)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numbers_for_each_stream_are_those_of_single_runs(kind):
+    X = (np.random.default_rng(0).normal(size=(4, 60, 2)) + 1000).astype(kind)
+    lam = np.array([1.0, 0.99, 0.9, 0.5])
+
+    def pipe(forgetting):
+        panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=forgetting)
+        return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel, monitors={"xb": icvi.Distress()})
+
+    whole = icvi.run_fleet(pipe(lam), X, keep=("values", "centers", "label"), every=7)
+    chunks = (X[:, t : t + 25] for t in range(0, 60, 25))
+    cut = icvi.run_fleet(pipe(lam), chunks, keep=("values", "centers", "label"), every=7)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), cut, whole)
+    for n, one in enumerate(lam):
+        alone = icvi.run(pipe(float(one)), X[n], keep=("values", "centers", "label"), every=7)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a[n], b, rtol=1e-4), whole.readings, alone.readings)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a[..., n], b, rtol=1e-4), whole.state, alone.state)
+    with pytest.raises(ValueError, match="a number for each stream has the shape"):
+        icvi.run_fleet(pipe(lam[:3]), X)

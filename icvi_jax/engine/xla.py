@@ -239,6 +239,22 @@ def scan_traced(step: Step, model: State, state: State, X: Array, elapsed: Array
     return lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
 
 
+@partial(jax.jit, static_argnums=(0, 1))
+def scan_each(
+    step: Step, own: tuple[bool, ...], model: State, state: State, Z: jax.Array, elapsed: jax.Array | None
+) -> tuple[State, State]:
+    """Scan Z (N, T, p) with numbers of the model for each stream, those leaves that are `own`: (N,); else as
+    `scan_fleet`."""
+    numbers, form = jax.tree.flatten(model)
+
+    def one(numbers: list[Array], state: State, z: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
+        return scan_step(step, jax.tree.unflatten(form, numbers), state, z, gaps)
+
+    axes = [0 if mine else None for mine in own], -1, 0, None if elapsed is None or elapsed.ndim == 1 else 0
+    state, made = jax.vmap(one, axes, (-1, 0))(numbers, state, Z, elapsed)
+    return state, made
+
+
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
     """Arrays (N, …) filled up to `room` streams."""
     if len(a) == room:
