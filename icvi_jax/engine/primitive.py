@@ -11,19 +11,23 @@ A platform's rule is registered as `mlir.register_lowering(scan_p, rule, platfor
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
+from jax.sharding import NamedSharding, PartitionSpec
 
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll_jaxpr
@@ -150,7 +154,7 @@ def _abstract(*operands: State, **params: State) -> list[State]:
     most = max((*operands, *how.body.out_avals), key=lambda a: len(varying(a)))
 
     def like(shape: tuple[int, ...], dtype: np.dtype) -> State:
-        spec = most.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+        spec = most.sharding.update(spec=PartitionSpec(*[None] * len(shape)))
         return most.update(shape=shape, dtype=dtype, weak_type=False, sharding=spec)
 
     return [like(how.result_shape(i), a.dtype) for i, a in enumerate(how.body.out_avals)]
@@ -244,7 +248,7 @@ def _plain(*operands: Array, **params: State) -> list[Array]:
 def _rule(name: str, call: Callable[[Scan, Sequence[Array]], list[Array]]) -> Callable[..., list[Array]]:
     """The lowering of a platform: its own call, or the reference where there can be none, with a warning."""
 
-    def lowered(*operands: Array, **params: State) -> list[Array]:
+    def lowered(*operands: Array, divided: bool = False, **params: State) -> list[Array]:
         how = Scan(**params)
         if how.implementation not in (None, name, "portable"):
             raise ValueError(f'implementation="{how.implementation}" is not for this platform, which has "{name}"')
@@ -253,7 +257,7 @@ def _rule(name: str, call: Callable[[Scan, Sequence[Array]], list[Array]]) -> Ca
         if here or not how.length * math.prod(how.streams) or not rows:
             return reference(how, *operands)
         try:
-            return call(how, operands)
+            return _divided(how, operands, call) if divided else call(how, operands)
         except (Unsupported, Unavailable, ImportError) as problem:
             if how.implementation == name:
                 raise ValueError(f'implementation="{name}": {problem}') from problem
@@ -317,12 +321,46 @@ def call_native(how: Scan, operands: Sequence[Array]) -> list[Array]:
     return [*out[:s], *(found[i] for i in range(len(layout.outputs)))]
 
 
-RULES = {"cpu": _rule("native", call_native), "cuda": _rule("cuda", call_cuda)}
-"""Lowerings by platform; on all others the operation is its reference."""
+def _divided(how: Scan, operands: Sequence[Array], call: Callable[[Scan, Sequence[Array]], list[Array]]) -> list[Array]:
+    """The call on arrays that are divided over devices: each runs its own streams, and nothing is gathered."""
+    jax.eval_shape(lambda *operands: call(how, operands), *operands)  # what has no native form says so now
+    whole = custom_partitioning(lambda *operands: tuple(bind(how, operands)))
+    places = [*how.axes, *(how.result_axes(i) for i in range(len(how.body.out_avals)))]
 
-mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
-for _platform, _lowered in RULES.items():
-    mlir.register_lowering(scan_p, mlir.lower_fun(_lowered, multiple_results=True), platform=_platform)
+    def partition(mesh: State, given: Sequence[State], made: Sequence[State]) -> State:
+        over: list[State] = [None] * len(how.streams)
+        for a, axes in zip((*given, *made), places):
+            for level, at in enumerate(axes):
+                names = (*a.sharding.spec, *[None] * len(a.shape))
+                if at is not None and over[level] is None:
+                    over[level] = names[at]
+        taken: set[str] = set()
+        for level, by in enumerate(over):  # an axis of the mesh divides one axis of streams
+            mine = {by} if isinstance(by, str) else {*(by or ())}
+            over[level] = None if mine & taken else by
+            taken |= mine
+
+        def spec(a: State, axes: Sequence[int | None]) -> NamedSharding:
+            where: list[State] = [None] * len(a.shape)
+            for level, at in enumerate(axes):
+                if at is not None:
+                    where[at] = over[level]
+            return NamedSharding(mesh, PartitionSpec(*where))
+
+        specs = [spec(a, axes) for a, axes in zip((*given, *made), places)]
+        parts = [mesh.shape[n] if isinstance(n, str) else math.prod(mesh.shape[m] for m in n or ()) for n in over]
+        local = how._replace(streams=tuple(size // part for size, part in zip(how.streams, parts)))
+        n = len(given)
+        return mesh, lambda *operands: tuple(call(local, operands)), tuple(specs[n:]), tuple(specs[:n])
+
+    def factors(number: int, rank: int, axes: Sequence[int | None]) -> str:
+        return " ".join(f"s{axes.index(d)}" if d in axes else f"a{number}x{d}" for d in range(rank)) or ""
+
+    shapes = [*(a.shape for a in operands), *(how.result_shape(i) for i in range(len(how.body.out_avals)))]
+    texts = [factors(i, len(shape), axes) for i, (shape, axes) in enumerate(zip(shapes, places))]
+    n = len(operands)
+    whole.def_partition(partition, sharding_rule=f"{', '.join(texts[:n])} -> {', '.join(texts[n:])}")
+    return list(whole(*operands))
 
 
 def _few_axes(how: Scan, operands: list[Array]) -> tuple[Scan, list[Array]]:
@@ -373,3 +411,25 @@ def _placed(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int | None, ...
 
 def _reversed(a: Stride, length: int) -> Stride:
     return a._replace(start=a.start + (length - 1) * a.step, step=-a.step)
+
+
+def _lowering(call: Callable[..., list[Array]]) -> Callable[..., State]:
+    """The rule as JAX calls it: on several devices that XLA divides arrays over, the call says how: by streams."""
+
+    def lowered(context: State, *operands: State, **params: State) -> State:
+        devices = getattr(context.module_context.axis_context, "device_assignment", None)  # none inside shard_map
+        divided = devices is not None and len(devices) > 1 and bool(params["streams"])
+        return mlir.lower_fun(partial(call, divided=divided), multiple_results=True)(context, *operands, **params)
+
+    return lowered
+
+
+RULES = {"cpu": _rule("native", call_native), "cuda": _rule("cuda", call_cuda)}
+"""Lowerings by platform; on all others the operation is its reference."""
+
+with contextlib.suppress(ImportError, AttributeError):  # so that a rule is told of devices, as for custom_partitioning
+    importlib.import_module("jax._src.dispatch").prim_requires_devices_during_lowering.add(scan_p)
+
+mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
+for _platform, _call in RULES.items():
+    mlir.register_lowering(scan_p, _lowering(_call), platform=_platform)

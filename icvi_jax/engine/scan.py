@@ -156,7 +156,7 @@ def native_scan(
         if [a.dtype for a in found] == [a.dtype for a in carry] and outside <= varying(jax.typeof((carry + rows)[0])):
             break
         # weak types give way to what the step makes of them, as in lax.scan; in shard_map all vary as the results do
-        carry = [a.astype(k.dtype) if jax.typeof(a).weak_type else a for a, k in zip(carry, found)]
+        carry = [a.astype(jnp.result_type(a, k.dtype)) if jax.typeof(a).weak_type else a for a, k in zip(carry, found)]
         carry, rows = _alike(carry, rows, outside)
     else:
         return lax.scan(f, init, xs, length, reverse)
