@@ -47,7 +47,7 @@ def compare_command(
     candidates = candidates_of(model, names, ks)
     results, budget = [], budget_of(alarms, table)
     for candidate in candidates.values():
-        pipe = pipeline_of(candidate, stream_k, watch_all=True, spreads=spreads, alarms=alarms, budget=budget)
+        pipe = pipeline_of(candidate, stream_k, watch_all=True, alarms=alarms, budget=budget)
         check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
         results.append(compute(pipe, table, budget, settings_of(alarms, budget)))
     result = _merge(tuple(candidates), results)

@@ -33,7 +33,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     alarms, season = in_season(alarms, fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads), *season))
     budget = budget_of(alarms, fleet)
-    pipe = pipeline_of(model, spreads=spreads, alarms=alarms, budget=budget)
+    pipe = pipeline_of(model, alarms=alarms, budget=budget)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
     fleet = fleet._replace(notes=(*fleet.notes, *few))
     result = compute(pipe, fleet, budget, settings_of(alarms, budget))

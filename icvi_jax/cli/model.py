@@ -21,7 +21,7 @@ SEVERAL = "needs a clusterer with several prototypes per cluster, such as --clus
 USUAL_ALARMS = Alarms()
 USUAL_BUDGET = budget_of(USUAL_ALARMS)
 APART, WARMUP = 10, 200
-"""Columns are standardized by their first samples where their spreads differ by more than this factor."""
+"""From which factor on spreads that differ are said, and by how many samples columns are standardized."""
 
 
 def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.Index, ...]:
@@ -53,14 +53,12 @@ def pipeline_of(
     model: Model,
     stream_k: int | None = None,
     watch_all: bool = False,
-    spreads: NDArray[np.float64] | None = None,
     alarms: Alarms = USUAL_ALARMS,
     budget: icvi.Budget | None = USUAL_BUDGET,
 ) -> icvi.Pipeline:
     """The pipeline. The first index raises alarms, or all of them do; they share the budget with the columns.
 
-    `stream_k` is the k of a built-in stream, None for a file. `spreads` (p,) of the columns decide whether to
-    standardize; in a live stream they are not known, and columns are standardized.
+    `stream_k` is the k of a built-in stream, None for a file or a feed.
     """
     if not 0 < model.forgetting <= 1:
         raise ValueError(f"--forgetting {model.forgetting:g}: expected a number above 0, at most 1")
@@ -75,7 +73,7 @@ def pipeline_of(
         clusterer=clusterer,
         panel=icvi.Panel(indices=indices, forgetting=model.forgetting, of="clusters" if clusterer.grouped else "slots"),
         monitors=monitors_of(alarms, watched, budget),
-        standardize=icvi.Standardize(warmup=WARMUP) if standardizes(model, spreads) else None,
+        standardize=icvi.Standardize(warmup=WARMUP) if standardizes(model, stream_k is not None) else None,
     )
 
 
@@ -87,11 +85,10 @@ def spreads_of(data: Table | Fleet) -> NDArray[np.float64]:
         return np.asarray(np.nan_to_num(np.nanmedian(np.nanstd(x, axis=1), axis=0)), np.float64)
 
 
-def standardizes(model: Model, spreads: NDArray[np.float64] | None) -> bool:
-    """Whether columns are standardized: as the options say, otherwise where their spreads differ too much."""
-    if model.standardize is not None:
-        return model.standardize
-    return spreads is None or apart(spreads) > APART
+def standardizes(model: Model, builtin: bool = False) -> bool:
+    """Whether columns are standardized: as the options say; otherwise those of files and feeds are, decided without
+    looking at their values, since a watch cannot look ahead; built-in streams have one unit."""
+    return not builtin if model.standardize is None else model.standardize
 
 
 def apart(spreads: NDArray[np.float64]) -> float:
@@ -117,6 +114,6 @@ def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.fl
     positive = np.where(spreads > 0, spreads, np.inf)
     which = f"the spread of {features[int(np.argmax(spreads))]!r} is {times:,.3g} times that of "
     which += repr(features[int(np.argmin(positive))])
-    if standardizes(model, spreads):
-        return [f"{which}, so columns are standardized (--no-standardize leaves them as they are)"]
+    if standardizes(model):
+        return []
     return [f"{which}, so it counts for more (--standardize gives all columns equal weight)"]

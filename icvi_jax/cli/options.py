@@ -33,7 +33,7 @@ class Panel:
     """Weight of the past at each sample: 0.9 remembers about 10 samples, 1 forgets nothing."""
     standardize: Annotated[bool | None, Parameter(negative="--no-standardize")] = None
     """Scale each column by the mean and spread of its first 200 rows, so that units do not matter. This is
-    the default where the spreads of columns differ by more than a factor of 10; `watch` always does it."""
+    the default for files and live feeds alike; built-in streams are left as they are."""
 
 
 @Parameter(name="*", group=MODEL)
@@ -55,7 +55,7 @@ class Alarms:
     false_alarms: Annotated[str, Parameter(metavar="N/ROWS|N/day")] = "10/10000"
     """False alarms you accept: per number of rows of each stream (10/10000), or per time (1/day, 2/hour) for the stream
     or fleet; all monitors share them. `none` promises no rate: an index has to get 6 times worse."""
-    monitor: tuple[str, ...] = ("change", "distress")
+    monitor: tuple[str, ...] = ("change", "distress", "stuck")
     """Monitors to use; `icvi monitors` lists them."""
     patience: int = 100
     """Rows that the clusters have to learn something new, before it counts as distress."""

@@ -22,7 +22,7 @@ def run_command(
     alarms, season = in_season(alarms, table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
     budget = budget_of(alarms, table)
-    pipe = pipeline_of(model, stream_k, spreads=spreads, alarms=alarms, budget=budget)
+    pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget)
     check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
     result = compute(pipe, table, budget, settings_of(alarms, budget))
     written = write_all(result, output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Alarm, Array, DType, Namespace, State
@@ -68,8 +68,11 @@ class Monitor(Listener):
 class SampleMonitor(Listener):
     """A monitor of the samples themselves, and of indices if it names any.
 
-    It gets samples relative to the anchor, before standardising. A missing value only concerns its own column.
+    It gets samples relative to the anchor, before standardising. A missing value only concerns its own column. `finds`
+    says what it looks for: "steps", and whatever else a step brings, or something else, which laws do not test.
     """
+
+    finds: ClassVar[str] = "steps"
 
     @abstractmethod
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:

@@ -110,6 +110,8 @@ def restarts_bit_for_bit(monitor: SampleMonitor, b: Backend) -> None:
 
 
 def _names_the_step(monitor: SampleMonitor, code: Array, cause: Array, where: str = "") -> None:
+    if monitor.finds != "steps":
+        return
     found = STEP + np.flatnonzero(code[STEP : STEP + 20])
     assert len(found), f"a step of eight spreads raised no alarm{where}"
     blamed = cause[found[0]]

@@ -31,7 +31,7 @@ def fleet_report(tmp_path_factory):
     nodes[3] = "<script>document.title='owned'</script>"
     times = np.datetime64("2024-05-01", "s") + np.arange(300) * np.timedelta64(600, "s")
     np.savez(folder / "f.npz", X=x, nodes=nodes, times=times.astype(np.int64), features=["temp [°C]", "=cmd()"])
-    assert main(["fleet", str(folder / "f.npz"), "-k", "2", "--out", str(folder)]) == 0
+    assert main(["fleet", str(folder / "f.npz"), "-k", "2", "--no-standardize", "--out", str(folder)]) == 0
     return folder / "report.html"
 
 
@@ -140,7 +140,7 @@ def distressed(tmp_path_factory):
     quiet = np.random.default_rng(0).normal(size=(2, 2500, 2))
     np.savez(folder / "f.npz", X=np.concatenate([quiet, icvi.streams.s2(seed=0).x[None]]), features=["temp", "hum"])
     with redirect_stdout(io.StringIO()) as out:
-        assert main(["fleet", str(folder / "f.npz"), "--out", str(folder)]) == 0
+        assert main(["fleet", str(folder / "f.npz"), "--no-standardize", "--out", str(folder)]) == 0
     return folder / "report.html", out.getvalue()
 
 
