@@ -136,6 +136,9 @@ class Feed:
     file can be sent twice. Times are numbers or ISO dates, UTC where no zone is given."""
     keep_codes: Annotated[bool, Parameter(negative="")] = False
     """Take error codes such as -9999, 65535 or 85 as readings."""
+    most_nodes: int = 0
+    """Most nodes to watch; samples of further ones are refused, said and counted. If not given, as many as fit into a
+    quarter of the memory, at most 1 GB."""
     late: float = 0.0
     """How many seconds, by the times in the samples, to wait for late samples and put them in order."""
 

@@ -36,6 +36,8 @@ def service_of(feed: Feed, site: Site) -> Service:
     for option, value in (("--late", feed.late), ("--silent-after", site.silent_after)):
         if not 0 <= value < float("inf"):
             raise ValueError(f"{option} {value:g}: expected seconds, 0 or more")
+    if feed.most_nodes < 0:
+        raise ValueError(f"--most-nodes {feed.most_nodes}: expected a number of nodes")
     if site.history < 2:
         raise ValueError(f"--history {site.history}: expected 2 samples or more")
     if feed.kafka and not feed.topic:
@@ -48,6 +50,7 @@ def service_of(feed: Feed, site: Site) -> Service:
         folder=folder,
         keep_old=feed.keep_old,
         late=feed.late,
+        most_nodes=feed.most_nodes,
         silent_after=site.silent_after,
         prometheus=site.prometheus,
         address=site.prometheus_address,

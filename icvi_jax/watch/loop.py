@@ -8,6 +8,7 @@ Kafka topic) continues from the offset in its checkpoint.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,11 @@ from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.source import Batch, Message, Source
 
+BYTES_OF_NODE = 3000
+"""Memory of a node without its page: state, names, times, and the copy while a fleet grows."""
+MOST_MEMORY, LEAST_MEMORY = 1 << 30, 1 << 32
+"""Memory that all nodes may take if no number is given; memory of a machine that does not tell."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
@@ -39,21 +45,25 @@ class Rules:
     late : seconds to wait for late samples.
     silent_after : seconds without samples after which a node raises an alarm; 0 never.
     every : seconds between checkpoints.
+    most_nodes : samples of further nodes are refused and counted; 0: as many as memory has room for.
     """
 
     keep_old: bool = False
     late: float = 0.0
     silent_after: float = 0.0
     every: float = 30.0
+    most_nodes: int = 0
 
 
 class Counts(NamedTuple):
-    """What was counted: samples, alarms, lines that were not valid samples, and samples skipped as not new."""
+    """What was counted: samples, alarms, lines that were not valid samples, samples skipped as not new, and samples of
+    nodes for which there was no room."""
 
     samples: int = 0
     alarms: int = 0
     bad: int = 0
     old: int = 0
+    refused: int = 0
 
     def plus(self, others: Iterable[Counts]) -> Counts:
         """The sum of these counts and others."""
@@ -86,6 +96,7 @@ class Part:
     ):
         self.pipe, self.keeper, self.rules, self.board = pipe, keeper, rules, board
         self.intake = Intake(reader, complaints)
+        self._crowded = Complaints()
         self.alarms, self._saved, self._count = 0, 0, AlarmCount()
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
         if self.shard is not None:
@@ -93,6 +104,7 @@ class Part:
         if form is not None:
             self._check_columns(form)
             reader.go_on(form)
+            self._bound_nodes()
         self._before = self.taken and self.shard.samples if self.shard and keeper.shared else 0
         self._saved = self.taken
         self.again = sum(len(batch.samples) for batch in batches)
@@ -122,8 +134,10 @@ class Part:
     @property
     def counts(self) -> Counts:
         """What was counted: samples over all restarts, or since this process has a part that it shares."""
-        samples, old = (self.shard.samples - self._before, self.shard.old) if self.shard else (0, 0)
-        return Counts(samples, self.alarms, self.intake.bad, old)
+        if self.shard is None:
+            return Counts(bad=self.intake.bad)
+        shard = self.shard
+        return Counts(shard.samples - self._before, self.alarms, self.intake.bad, shard.old, shard.refused)
 
     def accept(self, messages: Sequence[Message]) -> None:
         """Decode messages that are new, and write their samples to the journal."""
@@ -134,7 +148,15 @@ class Part:
         if samples:
             self._begin()
         before = self.taken
-        fresh = self.shard.accept(samples) if self.shard else []
+        fresh = []
+        if self.shard is not None:
+            refused = self.shard.refused
+            fresh = self.shard.accept(samples)
+            if self.shard.refused > refused:
+                self._crowded.say(
+                    f"there are {self.shard.most:,} nodes, the most there may be (--most-nodes): samples of other "
+                    f"nodes, such as {samples[-1].node!r}, are not counted"
+                )
         self.keeper.note(before, fresh, self.intake.reader.form, new)
 
     def _begin(self) -> None:
@@ -146,6 +168,13 @@ class Part:
             rules = self.rules
             ways = rules.keep_old, rules.late, reader.keep_codes, not reader.chosen
             self.shard = Shard(self.pipe, reader.form.features, self.keeper.id, *ways)
+            self._bound_nodes()
+
+    def _bound_nodes(self) -> None:
+        """Let no more nodes in than memory has room for: names without end must not end the watch."""
+        if self.shard is not None:
+            page = self.board.bytes_of_node(len(self.shard.features)) if self.board else 0
+            self.shard.most = self.rules.most_nodes or most_nodes(page)
 
     def compute(self) -> None:
         """Compute the accepted samples: alarms go to the store, readings to the board."""
@@ -174,6 +203,15 @@ class Part:
         if self.keeper.changed(self.shard, self._saved):
             self.keeper.save(self.shard, self.intake.reader.form, self._saved)
             self._saved = self.taken
+
+
+def most_nodes(page: int = 0) -> int:
+    """How many nodes fit into a part of the memory of this machine, where the page needs `page` bytes for each."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        memory = LEAST_MEMORY
+    return max(1000, min(memory // 4, MOST_MEMORY) // (BYTES_OF_NODE + page))
 
 
 class Watch:
@@ -232,6 +270,7 @@ class Watch:
     alarms = property(lambda self: self.counts.alarms)
     bad = property(lambda self: self.counts.bad)
     old = property(lambda self: self.counts.old)
+    refused = property(lambda self: self.counts.refused)
     nodes = property(lambda self: sum(len(shard.rows) for shard in self.shards))
 
     def open(self, name: str, keeper: Keeper) -> Part:

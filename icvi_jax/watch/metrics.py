@@ -35,6 +35,8 @@ class Fleet(Protocol):
     def bad(self) -> int: ...
     @property
     def old(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
 
 
 class Metrics:
@@ -65,6 +67,9 @@ class Metrics:
         yield CounterMetricFamily("icvi_bad_lines", "Lines that were not valid samples", watch.bad)
         yield CounterMetricFamily(
             "icvi_old_samples", "Samples skipped: not later than the last one of their node", watch.old
+        )
+        yield CounterMetricFamily(
+            "icvi_refused_samples", "Samples of nodes beyond the most that there may be", watch.refused
         )
         yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
         levels = GaugeMetricFamily("icvi_score", "Distress score over all nodes", labels=["quantile"])

@@ -109,7 +109,11 @@ class Board:
     @property
     def bytes_per_node(self) -> int:
         """Memory of the ring buffer of one node."""
-        return self.length * (8 + 8 * len(self.features) + 2 + 2 + 1 + 2 + 4 + 4 * len(self.indices))
+        return self.bytes_of_node(len(self.features))
+
+    def bytes_of_node(self, features: int) -> int:
+        """Memory of the ring buffer of a node with so many readings."""
+        return self.length * (8 + 8 * features + 2 + 2 + 1 + 2 + 4 + 4 * len(self.indices))
 
     def add(self, shard: Shard, tick: Tick) -> None:
         """Add one step of the fleet."""

@@ -33,7 +33,7 @@ class Service:
     mqtt : host and topic of a broker to read from.
     kafka : servers, topic and group to read from; without either, standard input is read.
     folder : for the checkpoint, or None.
-    keep_old, late, silent_after : as for a watch.
+    keep_old, late, silent_after, most_nodes : as in the rules of a watch.
     prometheus, address, worst : port and address of the metrics, and how many nodes have their own.
     page, token, history : address of the live page, its token, and how many samples of a node it shows.
     webhooks, alarms_mqtt, alarms_kafka : receivers of alarms.
@@ -45,6 +45,7 @@ class Service:
     keep_old: bool = False
     late: float = 0.0
     silent_after: float = 0.0
+    most_nodes: int = 0
     prometheus: int | None = None
     address: str = "127.0.0.1"
     worst: int = 10
@@ -64,7 +65,13 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
         board = Board(indices, service.history, service.silent_after, mutes=Mutes(service.folder))
     every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
-    rules = Rules(keep_old=service.keep_old, late=service.late, silent_after=service.silent_after, every=every)
+    rules = Rules(
+        keep_old=service.keep_old,
+        late=service.late,
+        silent_after=service.silent_after,
+        every=every,
+        most_nodes=service.most_nodes,
+    )
     watch = Watch(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
     source = open_source(service)
     try:
@@ -86,7 +93,8 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     if useless:
         why = next((part.intake.last for part in watch.parts.values() if part.intake.last), "")
         say(f"no line was a valid sample; the last one: {why}")
-    say(f"{counted(watch.samples, 'sample')} of {counted(nodes, 'node')}, {raised}, {bad}, {old} skipped")
+    more = f", {counted(watch.refused, 'sample')} of nodes beyond --most-nodes refused" if watch.refused else ""
+    say(f"{counted(watch.samples, 'sample')} of {counted(nodes, 'node')}, {raised}, {bad}, {old} skipped{more}")
     return not useless
 
 

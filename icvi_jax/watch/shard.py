@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ class Shard:
     ----------
     taken, samples, old : how many samples were accepted, how many of them are computed (the others wait for late
         ones), and how many were skipped because they were not new.
+    most, refused : how many nodes there may be, and how many samples of further nodes were refused.
     rows : row of each node in the fleet.
     positions : as given to `save`, such as offsets in a log.
     heard : when each node last sent a sample, by `time.monotonic`, (N,).
@@ -98,6 +100,8 @@ class Shard:
         self.taken = self.samples = self.old = 0
         self.positions: dict[str, int] = {}
         self.more: dict[str, Stored] = {}
+        self.most, self.refused = sys.maxsize, 0
+        self._new: set[str] = set()  # accepted nodes without a row yet
         self.clocks: dict[str, Clock] = {}
         self._far: dict[str, Sample] = {}  # waits for a second sample that agrees with its time
         self.olds: dict[str, float] = {}  # nodes whose samples are all old, and since when, by `time.monotonic`
@@ -135,6 +139,7 @@ class Shard:
         known = extra.get("clocks") or {name: [last, None, None] for name, last in extra.get("last", {}).items()}
         shard.clocks = {name: Clock(*stored) for name, stored in known.items()}
         shard._far = {node: Sample(node, time, tuple(x)) for node, time, x in extra.get("far", ())}
+        shard._new = {sample.node for sample in [*shard.late.held(), *shard._far.values()]}.difference(shard.rows)
         shard.positions, shard.more = extra["positions"], extra["more"]
         if extra["layout"] == 3:
             live.state = moved_by(live.state, np.array(extra["origin"], np.float64).reshape(-1, len(shard.features)).T)
@@ -165,6 +170,8 @@ class Shard:
         """The samples that are new, which `compute` will count; `again`: they were accepted before a restart."""
         fresh, now = [], time.monotonic()
         for sample in batch:
+            if sample.node not in self.rows and not self._admit(sample.node, again):
+                continue
             when = order(sample.time)
             clock = self.clocks.get(sample.node)
             if when is None:
@@ -195,6 +202,15 @@ class Shard:
             self._line_up(clock, sample, when, verdict)
         self.taken += len(fresh)
         return fresh
+
+    def _admit(self, node: str, again: bool) -> bool:
+        """Whether there is room for a node without a row; its sample is counted as refused if there is none."""
+        if node not in self._new:
+            if not again and len(self.rows) + len(self._new) >= self.most:
+                self.refused += 1
+                return False
+            self._new.add(node)
+        return True
 
     def _is_held(self, sample: Sample, when: float) -> bool:
         """Whether a sample of this node and time waits already."""
@@ -330,6 +346,7 @@ class Shard:
         names = list(dict.fromkeys(sample.node for sample in samples if sample.node in new))
         self.live.add(names)
         self.rows |= {name: len(self.rows) + n for n, name in enumerate(names)}
+        self._new.difference_update(names)
         zeros = np.zeros(len(names))
         empty = np.zeros((len(names), RING, len(self.features)))
         self._recent = np.concatenate([self._recent, empty + np.nan])

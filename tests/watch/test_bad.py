@@ -129,3 +129,29 @@ def test_a_shard_refuses_a_batch_with_a_bad_sample_and_takes_none_of_it(sample, 
     assert shard.samples == shard.taken == 0 and not shard.rows
     shard.take([("a", 0, (float("inf"),)), ("a", 1, (float("nan"),)), ("a", 2, (1.0,))])
     assert shard.samples == 3 and np.isfinite(shard.state.anchor.high).all()
+
+
+def test_nodes_without_end_are_refused_said_and_counted(tmp_path, capsys):
+    named = lambda first, last: messages(b'{"node": "n%d", "v": 1}' % n for n in range(first, last))  # noqa: E731
+    watch = begun(tmp_path, most_nodes=10)
+    watch.take(named(0, 6))
+    watch.take(named(3, 30))
+    assert (watch.samples, watch.nodes, watch.refused) == (13, 10, 20)
+    watch.take(named(0, 10))  # those that are known go on
+    assert (watch.samples, watch.refused) == (23, 20)
+    said = capsys.readouterr().err
+    assert said.count("--most-nodes") == 1 and "10 nodes, the most" in said
+    watch.close()
+    again = begun(tmp_path, most_nodes=10)
+    again.take(named(9, 12))
+    assert (again.samples, again.nodes, again.refused) == (24, 10, 2)
+
+
+def test_most_nodes_follow_from_memory(monkeypatch):
+    from icvi_jax.watch import loop
+
+    memory = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 18}  # 1 GB
+    monkeypatch.setattr(loop.os, "sysconf", memory.__getitem__)
+    assert 10_000 < loop.most_nodes(12_000) < loop.most_nodes(0) == (1 << 28) // loop.BYTES_OF_NODE
+    memory["SC_PHYS_PAGES"] = 1 << 30
+    assert loop.most_nodes(0) == (1 << 30) // loop.BYTES_OF_NODE  # not more on a large machine
