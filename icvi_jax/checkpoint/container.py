@@ -84,16 +84,24 @@ def write(path: Path, content: bytes, fresh: bool = False) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o666)
     try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            write_all(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         _move(beside, path, fresh)
     except OSError:
         with suppress(OSError):
             os.unlink(beside)
         raise
     sync_folder(path.parent)
+
+
+def write_all(handle: int, content: bytes) -> None:
+    """Write all of `content`; the system may take a part of it at a time."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
 
 
 def _move(beside: Path, path: Path, fresh: bool) -> None:

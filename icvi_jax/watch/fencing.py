@@ -8,8 +8,8 @@ highest claim that has one. All workers must share the folder. Object storage ha
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from icvi_jax.checkpoint import CheckpointError, container
@@ -92,12 +92,20 @@ class Claim:
         if self._saves == 2:  # after the first checkpoint of this claim, those of earlier claims may still be needed
             for number in _numbers(self.folder):
                 if number < self.number:
-                    shutil.rmtree(self.folder / f"{number:08d}", ignore_errors=True)
+                    _remove(self.folder / f"{number:08d}")
 
     def check(self) -> None:
         """Raise `Fenced` if the claim no longer holds."""
         if not self.own.is_dir() or max(_numbers(self.folder)) > self.number:
             raise Fenced(f"{self.folder.name}: another worker has this partition now")
+
+
+def _remove(claim: Path) -> None:
+    """Remove an old claim; what another worker writes there at this moment stays, and nobody reads it."""
+    with suppress(OSError):
+        for path in claim.iterdir():
+            path.unlink(missing_ok=True)
+        claim.rmdir()
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -68,7 +68,7 @@ class Store:
     ----------
     id : a unique name of this watch; ids of alarms begin with it.
     form : of the feed, once known.
-    topics : digest of the last retained message of each topic.
+    topics : digest of the last retained message of each topic, and the session in which it came.
     """
 
     def __init__(self, folder: Path | None = None, sinks: Sequence[str] = ()):
@@ -309,16 +309,17 @@ class JournalKeeper:
         return Restored(shard, self.store.form, self.store.after(shard.taken if shard else 0))
 
     def unseen(self, messages: Sequence[Message]) -> list[Message]:
-        """Skip a message that the broker sends again, and a retained one that was counted before."""
+        """Skip a message that the broker sends again; of a retained one that was counted before, only note it."""
         found, tickets, topics = [], set(), dict[str, str]()
         for message in messages:
             if message.again and (message.ticket in tickets or self.store.knows(message.ticket)):
                 continue
             if message.topic:
-                known = topics.get(message.topic, self.store.topics.get(message.topic))
-                if message.replayed and known == message.digest:
-                    continue
-                topics[message.topic] = message.digest
+                known = topics.get(message.topic) or self.store.topics.get(message.topic, "")
+                digest, _, session = known.partition(" ")
+                topics[message.topic] = f"{message.digest} {message.session}"
+                if digest == message.digest and (not message.session or session != message.session):
+                    message = message._replace(lines=())
             if message.ticket:
                 tickets.add(message.ticket)
             found.append(message)
@@ -327,7 +328,7 @@ class JournalKeeper:
     def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
         """One transaction with the samples, their tickets and the digests of retained messages."""
         tickets = [message.ticket for message in messages if message.ticket]
-        topics = {message.topic: message.digest for message in messages if message.topic}
+        topics = {message.topic: f"{message.digest} {message.session}" for message in messages if message.topic}
         if samples or tickets or topics:
             self.store.note(before, samples, form, tickets, topics)
 

@@ -25,7 +25,7 @@ from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
 from icvi_jax.watch.lines import Form, Reader
 from icvi_jax.watch.ring_buffers import Board
-from icvi_jax.watch.shard import Shard
+from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.source import Batch, Message, Source
 
@@ -173,8 +173,9 @@ class Part:
     def _bound_nodes(self) -> None:
         """Let no more nodes in than memory has room for: names without end must not end the watch."""
         if self.shard is not None:
-            page = self.board.bytes_of_node(len(self.shard.features)) if self.board else 0
-            self.shard.most = self.rules.most_nodes or most_nodes(page)
+            features = len(self.shard.features)
+            page = self.board.bytes_of_node(features) if self.board else 0
+            self.shard.most = self.rules.most_nodes or most_nodes(page + 16 * RING * features)
 
     def compute(self) -> None:
         """Compute the accepted samples: alarms go to the store, readings to the board."""
@@ -206,7 +207,7 @@ class Part:
 
 
 def most_nodes(page: int = 0) -> int:
-    """How many nodes fit into a part of the memory of this machine, where the page needs `page` bytes for each."""
+    """How many nodes fit into a part of the memory of this machine, where page and recent rows need `page` bytes for each."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import queue
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -133,13 +134,12 @@ class Subscription:
 
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
-        self.arrived: queue.Queue[tuple[Arrival, bool]] = queue.Queue(maxsize=100_000)
+        self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
         self.dropped = 0
         self._store = Store()
         self._version, self._older = 5, False
         self._closing = False
-        self._replays = True  # the broker may send what was retained long ago
-        self._heard: set[str] = set()
+        self._session = self._known = ""  # in which messages come; in which the broker has the subscription
         self._told_of_drops = False
         self._connected_at = float("inf")
 
@@ -157,12 +157,23 @@ class Subscription:
             name,
             self._version,
             on_connect=self._connected,
-            on_subscribe=lambda *_: self._store.remember("subscribed", "yes"),
+            on_pre_connect=self._before_connect,
+            on_subscribe=self._subscribed,
             on_disconnect=self._disconnected,
             on_connect_fail=lambda *_: self._say("no broker there yet, trying again"),
             on_message=self._receive,
         )
         self.client.loop_start()
+
+    def _before_connect(self, *_: object) -> None:
+        """From here on the broker may have a new session; a crash before that is written down must not hide it."""
+        self._known = self._store.recall("subscribed") or self._known
+        if self._store.recall("subscribed"):
+            self._store.remember("subscribed", "")
+
+    def _subscribed(self, *_: object) -> None:
+        self._known = self._session
+        self._store.remember("subscribed", self._session)
 
     def _say(self, text: str) -> None:
         say(f"{self.name}: {text}")
@@ -181,11 +192,11 @@ class Subscription:
             if not self._older:
                 self._say(f"the broker refuses the connection ({reason})")
             return
-        self._replays = not (flags.session_present and self._store.recall("subscribed"))
-        if self._replays:
-            self._store.remember("subscribed", "")
-        self._heard.clear()
         if self._version == 5:
+            self._session = self._store.recall("session")
+            if not (flags.session_present and self._session and self._known == self._session):
+                self._session = secrets.token_hex(4)  # a new subscription gets what was retained, perhaps long ago
+                self._store.remember("session", self._session)
             asked = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=1)  # retained: to new ones only
             client.subscribe(self.topic, options=asked)
             client.subscribe(DROPPED, options=SubscribeOptions(qos=0))
@@ -200,14 +211,7 @@ class Subscription:
         if message.topic == DROPPED:
             self._note_dropped(message.payload)
             return
-        # In MQTT 3.1.1 the mark is only on repeats; in MQTT 5 it is on every message that is retained, so only the
-        # first one of a topic after a new subscription can be a repeat, or one that was on its way at a break.
-        replayed = message.retain and (
-            self._version == 3 or message.dup or (self._replays and message.topic not in self._heard)
-        )
-        if message.retain and self._replays:
-            self._heard.add(message.topic)
-        self.arrived.put((message, replayed))
+        self.arrived.put((message, self._session))
 
     def _note_dropped(self, payload: bytes) -> None:
         """Compare the counter of the broker with the last one, also over a restart."""
@@ -244,7 +248,7 @@ class Subscription:
                     found.append(self.arrived.get_nowait())
                 except queue.Empty:
                     break
-            yield {ONLY: [message_of(arrival, replayed) for arrival, replayed in found]}
+            yield {ONLY: [message_of(arrival, session) for arrival, session in found]}
 
     def _look_around(self) -> None:
         """Do what a callback cannot do: change to the older protocol; say once what the broker does not tell."""
@@ -276,8 +280,12 @@ class Subscription:
         self.client.loop_stop()
 
 
-def message_of(arrival: Arrival, replayed: bool = False) -> Message:
-    """What the loop needs to know of a message; the topic names the node of a line without one."""
+def message_of(arrival: Arrival, session: str = "") -> Message:
+    """What the loop needs to know of a message; the topic names the node of a line without one.
+
+    In MQTT 5 a retained message is marked whenever it comes, and only the first one of a topic in a session can be a
+    repeat. In 3.1.1 (no session named) the mark is on repeats only.
+    """
     digest = hashlib.blake2b(arrival.payload, digest_size=8).hexdigest()
     return Message(
         arrival.payload.split(b"\n"),
@@ -286,6 +294,6 @@ def message_of(arrival: Arrival, replayed: bool = False) -> Message:
         again=arrival.dup,
         topic=arrival.topic if arrival.retain else "",
         digest=digest,
-        replayed=replayed,
+        session=session,
         handle=(arrival.mid, arrival.qos),
     )

@@ -19,7 +19,7 @@ from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Mutes
 from icvi_jax.watch.ticks import Tick
 
-ROOM = 64
+ROOM, MANY = 64, 8192
 EVENTS = 500
 WITH_DETAIL = ("spike", "distress")  # an alarm of a column names it already
 Kind = TypeVar("Kind", bound=np.generic)
@@ -186,7 +186,8 @@ class Board:
                 self.names.append(name)
             known.append(self.rows[name])
         if len(self.names) > len(self.head):
-            self._grow(max(ROOM, 2 * len(self.head), len(self.names)))
+            size = len(self.head)
+            self._grow(max(ROOM, size + (size if size < MANY else size // 8), len(self.names)))
         return np.array(known, np.intp)[tick.rows]
 
     def _columns_of(self, shard: Shard) -> list[int]:
@@ -200,16 +201,15 @@ class Board:
 
     def _grow(self, room: int) -> None:
         def longer(a: NDArray[Kind], fill: float = 0) -> NDArray[Kind]:
-            new = np.full((room, *a.shape[1:]), fill, a.dtype)
+            new = np.zeros((room, *a.shape[1:]), a.dtype)  # memory that is not used yet costs nothing
             new[: len(a)] = a
+            if fill:
+                new[len(a) :] = fill
             return new
 
-        time, x, label, k, code, cause, score, values = self._rings
-        known = longer(time, np.nan), longer(x, np.nan)
-        alarms = longer(code), longer(cause), longer(score)
-        self._rings = History(
-            known[0], known[1], longer(label), longer(k), alarms[0], alarms[1], alarms[2], longer(values)
-        )
+        for name in History._fields:  # one at a time: memory is short
+            fill = np.nan if name in ("time", "x") else 0
+            self._rings = self._rings._replace(**{name: longer(getattr(self._rings, name), fill)})
         self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
         self.alarmed = longer(self.alarmed, -np.inf)
         self.score, self.standing = longer(self.score), longer(self.standing)

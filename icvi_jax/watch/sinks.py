@@ -218,10 +218,12 @@ class Sender:
         if store.folder is not None:
             path = store.folder / REFUSED
             letter = {"receiver": self.receiver.name, "error": _why(error), "alarm": json.loads(alarm.line)}
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(letter) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | container.NOFOLLOW, 0o666)
+            try:
+                container.write_all(handle, (json.dumps(letter) + "\n").encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
             container.sync_folder(store.folder)
             place = f"it is in {path}"
         self.refused += 1

@@ -30,7 +30,8 @@ class Message(NamedTuple):
     ticket : name of a message that a broker sends again until it is acknowledged; empty where it does not.
     again : the broker says that it may have sent this message before.
     topic, digest : of a retained message: topic, and what it says in short.
-    replayed : a retained message that a new subscription gets, which may have been counted long ago.
+    session : in which a retained message came: the first one of its topic in a session may have been counted long ago,
+        in another session; empty where every retained message is such a repeat.
     handle : what the source acknowledges.
     """
 
@@ -41,7 +42,7 @@ class Message(NamedTuple):
     again: bool = False
     topic: str = ""
     digest: str = ""
-    replayed: bool = False
+    session: str = ""
     handle: tuple[int, int] | None = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import io
 import os
 import sqlite3
 from contextlib import contextmanager
@@ -53,14 +52,12 @@ class Faults:
             def executemany(self, text, *args):
                 return self._counted(super().executemany, text, *args)
 
-        class Torn(io.FileIO):
-            def write(self, content):
-                def half():
-                    return super(Torn, self).write(bytes(content)[: len(content) // 2])
+        write = os.write
 
-                faults.call("first half of a file", half)
-                written = len(content) // 2
-                return written + faults.call("second half", super().write, bytes(content)[written:])
+        def torn(handle, content):
+            half = len(content) // 2
+            faults.call("first half of a file", write, handle, bytes(content)[:half])
+            return half + faults.call("second half", write, handle, bytes(content)[half:])
 
         def wrapped(name, function):
             return lambda *args, **options: faults.call(name, function, *args, **options)
@@ -68,7 +65,7 @@ class Faults:
         connect = sqlite3.connect
         with (
             mock.patch.object(sqlite3, "connect", lambda *a, **o: connect(*a, **o, factory=Connection)),
-            mock.patch.object(container, "open", lambda path, mode: Torn(path, mode), create=True),
+            mock.patch.object(container.os, "write", torn),
             mock.patch.object(os, "fsync", wrapped("fsync", os.fsync)),
             mock.patch.object(os, "replace", wrapped("rename", os.replace)),
             mock.patch.object(os, "link", wrapped("link", os.link)),
