@@ -207,7 +207,7 @@ class Part:
 
 
 def most_nodes(page: int = 0) -> int:
-    """How many nodes fit into a part of the memory of this machine, where page and recent rows need `page` bytes for each."""
+    """How many nodes fit into a part of the memory; page and recent rows need `page` bytes of each."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows

@@ -6,7 +6,6 @@ import os
 from unittest import mock
 
 from icvi_jax.checkpoint import container
-from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.journal import JournalKeeper
 from icvi_jax.watch.loop import Watch
 
@@ -76,17 +75,7 @@ def forget_retained_messages(_world, stack):
     stack.enter_context(mock.patch.object(JournalKeeper, "note", short))
 
 
-def no_fencing(_world, stack):
-    """A worker that lost its partition goes on writing as if it had it, into the newest claim."""
-
-    def save(self, shard, positions, **more):
-        self.own = max(path for path in self.folder.iterdir() if path.name.isdigit())
-        shard.save(self.own, positions, **more)
-
-    stack.enter_context(mock.patch.object(Claim, "save", save))
-
-
-def print_without_marking(_world, stack):
+def mark_before_delivery(_world, stack):
     """Alarms are marked as delivered before they are."""
     from icvi_jax.watch.sinks import Sender
 
@@ -108,7 +97,6 @@ FAULTS = {
     acknowledge_before_the_journal: "mqtt",
     forget_a_ticket: "mqtt",
     forget_retained_messages: "mqtt",
-    no_fencing: "kafka",
-    print_without_marking: "stdin",
+    mark_before_delivery: "kafka",
 }
 """Each fault, and a source that shows it."""

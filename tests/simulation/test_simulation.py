@@ -15,10 +15,11 @@ SEEDS, WITHIN = 100, 1000
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_sample_counts_once_whatever_happens(source):
-    crashes = 0
+    crashes = alarms = 0
     for seed in range(SEEDS):
-        crashes += len(simulate(seed, source).events)
-    assert crashes > SEEDS  # otherwise nothing was tested
+        world = simulate(seed, source)
+        crashes, alarms = crashes + len(world.events), alarms + len(set(world.printed))
+    assert crashes > SEEDS and alarms > SEEDS // 2  # otherwise nothing was tested
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
