@@ -134,7 +134,8 @@ def test_a_watch_of_an_earlier_version_goes_on(tmp_path):
     for now, old in zip((json.loads(line) for line in done.stdout.splitlines()), then, strict=True):
         for field in ("id", "node", "time", "alarm", "index", "clusters", "sample"):
             assert now[field] == old[field], field
-        np.testing.assert_allclose([now["value"], now["score"]], [old["value"], old["score"]], rtol=2e-3)
+        np.testing.assert_allclose(now["value"], old["value"], rtol=2e-3)
+        np.testing.assert_allclose(now["score"], old["score"], rtol=0.05)  # learned thresholds learn otherwise now
     pipe = pipeline_of(Model(k=2, index=("xb",), standardize=False))
     whole = icvi.run_fleet(pipe, x.T[:, :, None]).state
     found = icvi.load_checkpoint(folder, pipe, xp=np).state

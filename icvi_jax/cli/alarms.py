@@ -10,6 +10,7 @@ import numpy as np
 
 from icvi_jax.cli.options import Alarms
 from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
+from icvi_jax.monitors.budget import SECONDS
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
 from icvi_jax.tables.cycle import cycle
@@ -116,7 +117,7 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
     if nodes is not None and nodes < 1:
         raise ValueError(f"--nodes {nodes}: expected 1 or more")
     if nodes is None:
-        if text.endswith(("hour", "day")):
+        if text.endswith(tuple(SECONDS)):
             raise ValueError(f"--false-alarms {text}: say how many nodes there will be, with --nodes")
         nodes = 1
     seconds = alarms.interval or (None if data is None else interval_of(data))

@@ -1,7 +1,10 @@
 """Budget: the false alarms a user accepts, for all streams together, turned into a rate per sample.
 
-A threshold learned from a few hundred samples cannot be certain about what happens once in a million. Down to 1e-3 per
-sample the rate is kept on all kinds of streams that were tried; at 1e-4 it is a range; far below it is not known.
+A threshold learned from a few hundred samples cannot be certain about what happens once in a million. Down to 1e-4 per
+sample and stream the rate is kept within `KEPT` on everything that was tried. A smaller budget is kept by agreement:
+the monitors stay at 1e-4, and what is promised are *incidents*, rows at which several streams raised an alarm within a
+few rows of each other. If streams are quiet independently of each other, the number of alarms in such a window is
+at most Poisson, whose tail says how many must agree.
 """
 
 from __future__ import annotations
@@ -12,25 +15,25 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from icvi_jax.monitors.base import Listener
 from icvi_jax.spec import changed, number, one_of, whole
 
 M = TypeVar("M", bound=Listener)
 
 PROMISED = 1e-4
-"""Down to this rate a budget is said as a promise. Down to 1e-3 it is kept; at 1e-4 it may be a few times as many."""
+"""Down to this rate single alarms are promised; smaller budgets are kept by agreement."""
 
-LEAST = 1e-5
-"""No rate below this is accepted."""
+KEPT = 3.0
+"""The most that a rate of 1e-4 turned out to be, as its multiple (benchmarks/alarms.py); agreement counts on it."""
 
-RANGE = 6.0, 25.0
-"""The most that rates of 1e-4 and of 1e-5 turned out to be, as multiples of them; the least is 0 for both. See
-benchmarks/false_alarms.py: a recording that breaks down now and then does so whatever was promised.
+WINDOW = 5
+"""Rows within which streams agree."""
 
-Measured for `Change()` as it is. With its options `slower`, `jumps` or `season` there may be more, about twice as many
-at 1e-5: docs/results has the tables."""
-
-SECONDS = {"hour": 3600.0, "day": 86400.0}
+SECONDS = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629746.0}
+"""A month is a twelfth of a year."""
 
 
 class Budget(NamedTuple):
@@ -39,9 +42,10 @@ class Budget(NamedTuple):
     Attributes
     ----------
     rate : false alarms per sample, for each stream and all its monitors together.
-    per : "sample", "hour" or "day".
+    per : "sample", "hour", "day", "week" or "month".
     streams : how many share the budget.
     samples : of all streams together in that time; 1 with `per` "sample".
+    agree : how many streams must raise an alarm within `WINDOW` rows for an incident; 1: every alarm counts.
 
     Examples
     --------
@@ -54,31 +58,44 @@ class Budget(NamedTuple):
     per: str
     streams: int
     samples: float
+    agree: int = 1
 
     @property
-    def promised(self) -> bool:
-        """Whether the rate is kept, and not a range."""
-        return self.rate >= PROMISED
-
-    @property
-    def expected(self) -> tuple[float, float]:
-        """Fewest and most false alarms to expect in the time `per`; in ten thousand samples with `per` "sample"."""
-        total = self.rate * (1e4 if self.per == "sample" else self.samples)
-        if self.promised:
-            return 0.0, total
-        small, tiny = RANGE
-        return 0.0, total * small * (tiny / small) ** math.log10(PROMISED / self.rate)
+    def expected(self) -> float:
+        """The most false alarms, or incidents, to expect in the time `per`; in 10,000 samples with `per` "sample"."""
+        total = 1e4 if self.per == "sample" else self.samples
+        return total * (self.rate if self.agree == 1 else _incidents(self.agree, self.streams) / self.streams)
 
     def __str__(self) -> str:
-        _, high = self.expected
-        time = "in 10,000 samples" if self.per == "sample" else f"{'an' if self.per == 'hour' else 'a'} {self.per}"
+        time = "in 10,000 samples" if self.per == "sample" else f"{_a(self.per)} {self.per}"
         over = "" if self.streams == 1 else f" over {self.streams:,} nodes"
-        if self.promised:
-            return f"at most about {high:.3g} false alarm{'' if high == 1 else 's'} {time}{over}"
+        if self.agree == 1:
+            many = self.expected
+            return f"at most about {many:.3g} false alarm{'' if many == 1 else 's'} {time}{over}"
         return (
-            f"between 0 and {high:.2g} false alarms {time}{over}: so small a rate, {self.rate:.1g} a sample, cannot be "
-            f"promised, and this is what it turned out to be on recordings"
+            f"at most {self.expected:.2g} false incidents {time}{over}: an incident is {self.agree} nodes that raise "
+            f"an alarm within {WINDOW} rows, where quiet nodes do not depend on each other; single alarms come up to "
+            f"{self.rate:g} times a sample"
         )
+
+    def incidents(self, raised: ArrayLike) -> NDArray[np.bool_]:
+        """Rows (T,) at which an incident begins, from whether each stream raised an alarm (N, T).
+
+        Examples
+        --------
+        >>> import numpy as np, icvi_jax as icvi
+        >>> budget = icvi.Budget.parse("1/month", streams=100, interval=600)
+        >>> raised = np.zeros((100, 50), bool)
+        >>> raised[:30, 20] = True
+        >>> budget.agree, np.flatnonzero(budget.incidents(raised)).tolist()
+        (4, [20])
+        """
+        counts = np.asarray(raised, bool).sum(axis=0)
+        total = np.concatenate([[0], np.cumsum(counts)])
+        ends = np.arange(1, len(counts) + 1)
+        enough = total[ends] - total[np.maximum(ends - WINDOW, 0)] >= self.agree
+        begins: NDArray[np.bool_] = enough & ~np.concatenate([[False], enough[:-1]])
+        return begins
 
     def over(self, monitors: Mapping[str, M]) -> dict[str, M]:
         """The monitors with the rate divided over those that take one.
@@ -103,7 +120,12 @@ class Budget(NamedTuple):
     def among(self, streams: int) -> Budget:
         """The same rate over another number of streams."""
         share = 1.0 if self.per == "sample" else streams / self.streams
-        return self._replace(streams=streams, samples=self.samples * share)
+        one = (
+            self
+            if self.agree == 1
+            else self._replace(agree=_agreeing(streams, _incidents(self.agree, self.streams) / self.streams))
+        )
+        return one._replace(streams=streams, samples=self.samples * share)
 
     def measured(self, alarms: int, samples: int) -> str:
         """How many alarms there were, in the unit of the budget; `samples` are those of all streams together.
@@ -116,18 +138,18 @@ class Budget(NamedTuple):
         many = f"{alarms:,} alarm{'' if alarms == 1 else 's'}"
         if self.per == "sample":
             return f"{many}, {1e4 * alarms / max(samples, 1):.3g} in 10,000 samples"
-        return f"{many}, {alarms * self.samples / max(samples, 1):.3g} {'an' if self.per == 'hour' else 'a'} {self.per}"
+        return f"{many}, {alarms * self.samples / max(samples, 1):.3g} {_a(self.per)} {self.per}"
 
     @classmethod
     def parse(cls, text: str, streams: int = 1, interval: float | None = None) -> Budget:
-        """The budget from a text: "10/10000" samples, "2/hour" or "20/day".
+        """The budget from a text: "10/10000" samples, "2/hour", "20/day", "1/week" or "2/month".
 
         Examples
         --------
         >>> Budget.parse("10/10000").rate, Budget.parse("20/day", streams=340, interval=600).per
         (0.001, 'day')
         """
-        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|[0-9._eE+]+)\s*)?", text)
+        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", text)
         try:
             alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
             per = over if over in SECONDS else "sample"
@@ -135,7 +157,9 @@ class Budget(NamedTuple):
         except (ValueError, ZeroDivisionError):
             alarms = 0.0
         if not 0 < alarms < float("inf"):
-            raise ValueError(f"{text!r}: expected false alarms such as 10/10000 (samples), 2/hour or 20/day")
+            raise ValueError(
+                f"{text!r}: expected false alarms such as 10/10000 (samples), 2/hour, 20/day, 1/week or 2/month"
+            )
         return cls.of(alarms, per, streams, interval)
 
     @classmethod
@@ -145,9 +169,9 @@ class Budget(NamedTuple):
         Parameters
         ----------
         alarms : how many there may be in that time, over all streams together.
-        per : "sample" (of any stream), "hour" or "day".
+        per : "sample" (of any stream), "hour", "day", "week" or "month".
         streams : how many streams there are.
-        interval : seconds between two samples of a stream; needed for hours and days.
+        interval : seconds between two samples of a stream; needed for all but samples.
 
         Examples
         --------
@@ -172,13 +196,16 @@ class Budget(NamedTuple):
                 f"Budget(alarms={alarms:g}, per={per!r}): that is an alarm every {samples / alarms:.3g} samples; "
                 f"at most one in 15 can be asked for"
             )
-        if rate < LEAST:
+        if rate >= PROMISED:
+            return cls(rate, per, streams, samples)
+        agree = _agreeing(streams, rate)
+        if agree > streams:
             raise ValueError(
                 f"Budget(alarms={alarms:g}, per={per!r}): {rate:.1g} false alarms a sample are fewer than can be "
-                f"learned: one in {samples / alarms:,.0f} samples, and a threshold is learned from a few hundred. "
-                f"Ask for at least {LEAST:g} a sample{_least(per, samples)}, or take means over several samples first"
+                f"learned, and {streams:,} stream{'' if streams == 1 else 's'} cannot agree on so rare an incident. "
+                f"Ask for at least {PROMISED:g} a sample{_least(per, samples)}, or take means over several samples"
             )
-        return cls(rate, per, streams, samples)
+        return cls(PROMISED, per, streams, samples, agree)
 
 
 def rate_of(monitor: Listener) -> float | None:
@@ -188,5 +215,23 @@ def rate_of(monitor: Listener) -> float | None:
     return rate
 
 
+def _incidents(agree: int, streams: int) -> float:
+    """The most incidents a row: Chernoff's bound on so many alarms in one window, of all streams together."""
+    mean = KEPT * PROMISED * streams * WINDOW
+    return 1.0 if agree <= mean else math.exp(agree - mean - agree * math.log(agree / mean))
+
+
+def _agreeing(streams: int, rate: float) -> int:
+    """How many streams must agree for at most `rate` incidents a sample."""
+    agree = max(2, math.ceil(KEPT * PROMISED * streams * WINDOW))
+    while _incidents(agree, streams) > rate * streams:
+        agree += 1
+    return agree
+
+
+def _a(per: str) -> str:
+    return "an" if per == "hour" else "a"
+
+
 def _least(per: str, samples: float) -> str:
-    return "" if per == "sample" else f", {LEAST * samples:.3g} {'an' if per == 'hour' else 'a'} {per}"
+    return "" if per == "sample" else f", {PROMISED * samples:.3g} {_a(per)} {per}"

@@ -288,7 +288,7 @@ class Change(SampleMonitor):
         said = fires & (xp.astype(state.time, x.dtype) >= cast(self.silent, x))
         new = ChangeState(
             time=advance(state.time, row),
-            since=xp.where(fires, none, advance(state.since, row)),
+            since=xp.where(fires, none + 1, advance(state.since, row)),
             ready=(state.ready & ~fires) | full,
             open=xp.where(restarts, none, opened),
             peak=xp.where(restarts, xp.full_like(peak, -xp.inf), peak),

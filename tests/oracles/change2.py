@@ -57,7 +57,7 @@ class Column:
 
     @property
     def mute(self):
-        return self.repeats > 0.8 and self.mode_share > 0.5
+        return self.repeats > 0.8 and self.mode_share > 0.65
 
     def take(self, x):
         """Views by name of the value x, and the surprise of a move after a rest, or None."""
