@@ -235,7 +235,7 @@ def main():
     chosen = parser.parse_args()
     if chosen.core:
         one_core()
-    print(f"cores: {len(os.sched_getaffinity(0))}, engine: {os.environ.get('ICVI_BACKEND', 'llvm')}")
+    print(f"cores: {len(os.sched_getaffinity(0))}, engine: {os.environ.get('ICVI_BACKEND', 'native')}")
     found = {name: parts[name](chosen.repeats) for name in chosen.parts or parts}
     found["peak MB"] = held("VmHWM")
     if chosen.json:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from icvi_jax import checkpoint
 from icvi_jax.engine import inputs
-from icvi_jax.engine.engine import Engine, fresh
+from icvi_jax.engine.executor import Engine, fresh
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.run import share_budget

@@ -18,11 +18,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.engine import Advance, Engine, fresh
-from icvi_jax.engine.loop import loop
+from icvi_jax.engine.executor import Advance, Engine, fresh
 from icvi_jax.engine.origin import Origin, about
 from icvi_jax.engine.scan import Walk
-from icvi_jax.engine.xla import precise, scan_each, scan_fleet
+from icvi_jax.engine.xla import loop, precise, scan_each, scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.engine.loop import loop
+from icvi_jax.engine.xla import loop
 
 FIELDS = icvi.Reading._fields
 

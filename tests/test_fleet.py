@@ -11,7 +11,7 @@ from fleets import FIELDS, pipeline, plain_loop, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.engine import native_engine as native
+from icvi_jax.engine import executor as native
 from icvi_jax.engine import xla
 
 
@@ -138,7 +138,7 @@ class TestGoingOn:
         assert run.readings.values is None
         same(run.state, whole.state)
 
-    @pytest.mark.parametrize("engine", ["llvm", "xla"])
+    @pytest.mark.parametrize("engine", ["native", "xla"])
     def test_every_with_more_than_there_are(self, whole, engine, monkeypatch):
         monkeypatch.setenv("ICVI_BACKEND", engine)
         same(

@@ -11,7 +11,7 @@ from fleets import FIELDS, pipeline, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.engine import platforms
+from icvi_jax.engine import executor as platforms
 from icvi_jax.spec import spec
 
 
@@ -44,20 +44,20 @@ def test_a_step_without_native_form_runs_all_the_same_and_says_so_once():
 def test_what_is_forced_is_done_or_refused(monkeypatch):
     X = recording()[0]
     monkeypatch.setenv("ICVI_BACKEND", "cuda")
-    with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of llvm, xla,"):
+    with pytest.raises(ValueError, match="ICVI_BACKEND=cuda: choose one of native, xla,"):
         icvi.run(pipeline(), X)
-    monkeypatch.setenv("ICVI_BACKEND", "llvm")
-    with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*mesh"):
+    monkeypatch.setenv("ICVI_BACKEND", "native")
+    with pytest.raises(ValueError, match="ICVI_BACKEND=native: .*mesh"):
         icvi.run_fleet(pipeline(), X[None], mesh=Mesh(np.array(jax.devices()[:1]), ("streams",)))
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    with pytest.raises(ValueError, match="ICVI_BACKEND=llvm: .*not installed"):
+    with pytest.raises(ValueError, match="ICVI_BACKEND=native: .*not installed"):
         icvi.run(pipeline(k=7), X)
     monkeypatch.delenv("ICVI_BACKEND")
     assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
 
 
 def test_all_indices_have_a_native_form(monkeypatch):
-    monkeypatch.setenv("ICVI_BACKEND", "llvm")
+    monkeypatch.setenv("ICVI_BACKEND", "native")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = [entry.index() for entry in icvi.indices.catalogue()]

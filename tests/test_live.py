@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.engine import platforms
+from icvi_jax.engine import executor as platforms
 
 N, P, T = 6, 2, 40
 
@@ -52,7 +52,7 @@ def test_ticks_are_the_run_of_a_fleet():
     assert live.positions.tolist() == [T] * N
 
 
-@pytest.mark.parametrize("engine", ("llvm", "xla"))
+@pytest.mark.parametrize("engine", ("native", "xla"))
 def test_micro_batches_of_any_length_are_ticks_bit_by_bit(engine, monkeypatch):
     monkeypatch.setenv("ICVI_BACKEND", engine)
     X = samples(ticks=12)
@@ -134,11 +134,11 @@ def test_the_fallback_compiles_once_for_all_that_there_is_room_for(monkeypatch):
 
     live = icvi.Live(pipeline(), P, 5, capacity=11)
     live.tick(samples()[:5, 0])
-    compiled = xla._scan._cache_size()
+    compiled = xla._consuming._cache_size()
     for n in range(11):
         live.add(f"later {n}")
         live.tick(samples(streams=6 + n)[:, 0])
-    assert live.capacity == 16 and xla._scan._cache_size() == compiled
+    assert live.capacity == 16 and xla._consuming._cache_size() == compiled
 
 
 def test_another_number_does_not_recompile():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.engine.engine import Engine, fresh
+from icvi_jax.engine.executor import Engine, fresh
 
 INDICES = (icvi.XieBeni(), icvi.DaviesBouldin())
 PANEL = icvi.Panel(indices=INDICES, forgetting=0.95)

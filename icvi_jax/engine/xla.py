@@ -7,10 +7,11 @@ and what the last one made is fetched.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +20,9 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from icvi_jax.engine.origin import about
-from icvi_jax.engine.sample_batch import Feed
 from icvi_jax.engine.scan import scan_step
-from icvi_jax.types import Array, State
+from icvi_jax.numerics.arrays import namespace
+from icvi_jax.types import Alarm, Array, Namespace, Reading, State
 
 BUDGET = 64 * 2**20
 """Bytes of samples and readings that one call may take on each device; a longer recording goes in pieces of time."""
@@ -33,8 +34,39 @@ Words = TypeVar("Words")
 """The states of a fleet, as a program keeps them."""
 
 
+Done = Callable[[int], None]
+"""Is told how many samples, of all streams together, are done."""
+
+
+class Feed(NamedTuple):
+    """What a program is given.
+
+    Attributes
+    ----------
+    X : (N, T, p), the samples.
+    origin : (N, p), float64, what they are relative to.
+    elapsed : (T,) or (N, T), the time since the sample before; None: one unit each.
+    every : each `every`-th output is kept.
+    phase : samples that have passed since the last one that was kept.
+    done : told of progress; None: nobody asks.
+    """
+
+    X: np.ndarray
+    origin: np.ndarray
+    elapsed: np.ndarray | None = None
+    every: int = 1
+    phase: int = 0
+    done: Done | None = None
+
+    @property
+    def rows(self) -> int:
+        """Outputs that are kept, for each stream."""
+        steps: int = self.X.shape[1]
+        return (self.phase + steps) // self.every
+
+
 class Program:
-    """A step on JAX's devices; `icvi_jax.engine.platforms.Program` says what the methods do.
+    """A step on JAX's devices; `icvi_jax.engine.executor.Program` says what the methods do.
 
     Parameters
     ----------
@@ -270,3 +302,35 @@ def scan_steps(part: State, state: State, inputs: State, rest: tuple[object, ...
     """
     state, made = jax.lax.scan(lambda state, now: part.step(state, *now, *rest), state, inputs)
     return state, made
+
+
+def loop(
+    step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
+) -> tuple[State, State]:
+    """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
+        return _loop(step, pipe, state, X, elapsed, every, phase)
+
+
+def _loop(
+    step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int, phase: int
+) -> tuple[State, State]:
+    made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
+    for t in range(X.shape[0]):
+        state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
+        if t == 0 or (phase + t + 1) % every == 0:
+            made.append(one)
+    return state, jax.tree.map(lambda a: a[spare:, ...], _stack(made, namespace(X)))
+
+
+def _stack(items: list[State], xp: Namespace) -> State:
+    """Stack equal trees of arrays along a new first axis."""
+    first = items[0]
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {name: _stack([item[name] for item in items], xp) for name in first}
+    if isinstance(first, (Alarm, Reading)):
+        return type(first)(*(_stack([item[i] for item in items], xp) for i in range(len(first))))
+    return xp.stack([xp.asarray(item) for item in items])

@@ -15,11 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.native_engine import Native
-from icvi_jax.engine.platforms import program_for
-from icvi_jax.engine.sample_batch import Feed
+from icvi_jax.engine.executor import Native, program_for
 from icvi_jax.engine.scan import scan_step
-from icvi_jax.engine.xla import precise
+from icvi_jax.engine.xla import Feed, precise
 from icvi_jax.numerics.arrays import namespace, slots, usable
 from icvi_jax.panel import Panel, PanelState, punctual
 from icvi_jax.types import Array, ArrayLike, DType, Namespace, State

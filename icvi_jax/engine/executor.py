@@ -1,0 +1,400 @@
+"""The executor: the states of many streams on the host's side, and the compiled step that advances them.
+
+`run`, `run_fleet` and `Live` stand on it, and `validate` on its programs. A program is a compiled step: native code on
+the cores of this machine, or what XLA runs on JAX's devices (`icvi_jax.engine.xla`). Where JAX sees a GPU or TPU, a
+fleet that is large enough goes there. `ICVI_BACKEND`, for debugging, forces native code or XLA.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from icvi_jax.engine import xla
+from icvi_jax.engine.lowering.graph import Unsupported
+from icvi_jax.engine.native.program import compile_step
+from icvi_jax.engine.native.tick import Ticker
+from icvi_jax.engine.origin import Origin
+from icvi_jax.engine.scan import only
+from icvi_jax.engine.xla import Done, Feed, Step, precise
+from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.types import Alarm, Array, Reading, State
+
+ENGINES = ("native", "xla")
+
+FEWEST = 1024
+"""Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
+variable `ICVI_GPU_STREAMS` sets another number."""
+
+
+class Program(Protocol):
+    """A step, ready to be run over many streams."""
+
+    name: str
+
+    def place(self, state: State, room: int) -> State:
+        """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
+
+    def fetch(self, words: State, streams: int) -> State:
+        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
+
+    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept."""
+
+
+PROGRAMS = 256
+"""So many programs are remembered; the one that was not used for longest goes first."""
+
+_programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
+
+
+def forced() -> str | None:
+    """The engine that `ICVI_BACKEND` names, or None."""
+    name = os.environ.get("ICVI_BACKEND", "")
+    if name and name not in ENGINES:
+        raise ValueError(f"ICVI_BACKEND={name}: choose one of {', '.join(ENGINES)}, or leave it unset")
+    return name or None
+
+
+def program_for(
+    step: Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool = False,
+    streams: int = 0,
+    mesh: Mesh | None = None,
+) -> Program:
+    """The program of a step, made once for all models that differ in their numbers only.
+
+    Parameters
+    ----------
+    step : a hashable function (model, state, z (p, *streams), elapsed or None) → (state, outputs).
+    model : whose leaves are numbers, the same for all streams.
+    state : of one stream; shapes and types matter.
+    dtype : of the samples about the origin.
+    features : p.
+    timed : samples come with the time since the one before.
+    streams : how many there are: there is special native code for one.
+    mesh : run on these devices.
+    """
+    engine = forced()
+    if engine == "native" and mesh is not None:
+        raise ValueError("ICVI_BACKEND=native: it runs on this machine's cores, not on JAX's devices of a mesh")
+    numbers, structure = jax.tree.flatten(model)
+    shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
+    form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
+    if key not in _programs:
+        if mesh is not None:
+            best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
+            _programs[key] = xla.Program(step, features, dtype, mesh, best)
+        else:
+            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
+            _programs[key] = native or xla.Program(step, features, dtype)
+        if len(_programs) > PROGRAMS:
+            _programs.popitem(last=False)
+    _programs.move_to_end(key)
+    return _programs[key]
+
+
+def devices_for(streams: int) -> Mesh | None:
+    """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
+    if forced() is not None or jax.devices()[0].platform == "cpu" or streams < _fewest():
+        return None
+    return _mesh(jax.local_devices())
+
+
+def _fewest() -> int:
+    given = os.environ.get("ICVI_GPU_STREAMS", "") or str(FEWEST)
+    if not given.isdecimal():
+        raise ValueError(f"ICVI_GPU_STREAMS={given}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
+    return int(given)
+
+
+def _mesh(devices: Sequence[jax.Device]) -> Mesh:
+    return Mesh(np.array(devices), ("streams",))
+
+
+def _native(
+    engine: str | None,
+    step: Step,
+    model: object,
+    state: object,
+    dtype: np.dtype,
+    features: int,
+    timed: bool,
+    alone: bool,
+) -> Program | None:
+    """Native code of the step, or None where there can be none; an error where it was asked for."""
+    try:
+        return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
+    except ImportError as missing:
+        if engine == "native":
+            raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
+        return None
+    except Unsupported as problem:
+        if engine == "native":
+            raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
+        warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=5)
+        return None
+
+
+PIECE = 2**21
+"""Stream-samples between two calls of `progress`."""
+
+
+class Native:
+    """A step as native code. Words are changed where they are; `Program` says what the methods do."""
+
+    name = "native"
+
+    def __init__(
+        self,
+        step: Step,
+        model: object,
+        state: object,
+        dtype: np.dtype,
+        features: int,
+        timed: bool,
+        lanes: int | None = None,
+    ) -> None:
+        with precise(dtype):
+            self.code = compile_step(step, model, state, features, dtype, timed, lanes)
+        self._dtype = dtype
+
+    def place(self, state: object, room: int) -> np.ndarray:
+        """The words of a state; code is the same for any number of streams, so none is kept free."""
+        return self.code.words(state)
+
+    def fetch(self, words: np.ndarray, streams: int) -> object:
+        """The states as arrays; words of their type are not copied."""
+        return self.code.state(words, streams)
+
+    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+        """Process samples, in one piece if nobody asks for progress."""
+        X, origin, elapsed, every, phase, done = feed
+        N, T, _ = X.shape
+        numbers = self.code.numbers(model)
+        if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():
+            X = X.astype(np.float64)  # the origin has more digits than these samples
+        elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
+        out = self.code.outputs(N, feed.rows)
+        size = T if done is None else max(1, PIECE // N)
+        for lo in range(0, T, size):
+            hi, begun = min(lo + size, T), (phase + lo) // every
+            rows = [a[:, begun : (phase + hi) // every] for a in out]
+            gaps, since = None if elapsed is None else elapsed[..., lo:hi], (phase + lo) % every
+            self.code.run(words, numbers, X[:, lo:hi], origin=origin, elapsed=gaps, every=every, phase=since, out=rows)
+            if done is not None:
+                done(N * (hi - lo))
+        return words, self.code.tree(out)
+
+
+SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)() else 0
+"""Sets of arrays that are handed out: one is being read while the next is written. Without exact counts, none."""
+
+
+class Ticks:
+    """Readings of one tick after the other; the words are changed where they are.
+
+    Parameters
+    ----------
+    native : the code.
+    model : the pipeline.
+    words : the states of N streams.
+    origin : (N, p), float64; it does not change any more.
+    taken : type of the samples that will come, float32 or float64.
+    dtype : type in which they are handed to the code.
+    """
+
+    def __init__(
+        self, native: Native, model: object, words: np.ndarray, origin: np.ndarray, taken: np.dtype, dtype: np.dtype
+    ) -> None:
+        code = native.code
+        form = code.tree(range(len(code.layout.outputs)))
+        numbers, shown = code.numbers(model), np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
+        back = None
+        if form.centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
+            back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
+
+        def new() -> _Set:
+            raw = [a[:, 0] for a in code.outputs(len(origin), 1)]
+            for i in code.layout.still:
+                raw[i].flags.writeable = False  # no code would write it again, should a reader have changed it
+            ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
+            return _Set(raw, form.centers, back, shown, ticker)
+
+        self._new, self._assemble = new, _assembler(form)
+        self._sets: list[_Set] = []
+        self._spare: _Set | None = None
+
+    def __call__(self, x: np.ndarray) -> Reading:
+        """The reading of x (N, p), in arrays of its own that lead with (N,)."""
+        for one in self._sets:
+            if list(map(sys.getrefcount, one.arrays)) == one.free:
+                one.tick(x)
+                return self._assemble(one.arrays)
+        if len(self._sets) < SETS:
+            self._sets.append(self._new())
+            return self(x)
+        self._spare = self._spare or self._new()
+        self._spare.tick(x)
+        return self._assemble([a.copy() for a in self._spare.arrays])
+
+
+class _Set:
+    """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any."""
+
+    def __init__(
+        self, raw: list[np.ndarray], centers: int | None, back: np.ndarray | None, shown: np.dtype, ticker: Ticker
+    ) -> None:
+        self._x, self._call, self._held = ticker.x, ticker.tick, (ticker, raw)
+        self.arrays, self._about, self._back = list(raw), None, back
+        if centers is not None:
+            self._about = raw[centers]
+            self.arrays[centers] = np.zeros(raw[centers].shape, shown)
+            self._centers = self.arrays[centers]
+        del raw, ticker
+        self.free = list(map(sys.getrefcount, self.arrays))
+
+    def tick(self, x: np.ndarray) -> None:
+        """Take in x (N, p)."""
+        self._x[...] = x
+        self._call()
+        if self._about is not None and self._back is not None:
+            np.add(self._about, self._back, out=self._centers, casting="same_kind")
+
+
+def _assembler(form: Reading) -> Callable[[list[np.ndarray]], Reading]:
+    """A function from a list of arrays to the reading: its text says which goes where, so that nothing is looked up."""
+
+    def text(part: object) -> str:
+        if isinstance(part, (Reading, Alarm)):
+            return f"{type(part).__name__}({', '.join(text(item) for item in part)})"
+        if isinstance(part, dict):
+            return "{" + ", ".join(f"{name!r}: {text(item)}" for name, item in part.items()) + "}"
+        return "None" if part is None else f"a[{part}]"
+
+    made: Callable[[list[np.ndarray]], Reading] = eval(f"lambda a: {text(form)}", {"Reading": Reading, "Alarm": Alarm})
+    return made
+
+
+NO_ORIGIN: State = None
+"""The anchor of a state whose origins the host keeps, in double precision: `Pipeline.advance` does not read it."""
+
+
+@dataclass(frozen=True)
+class Advance:
+    """The step of a pipeline for samples relative to the anchor, on its state without the anchor; some fields of
+    readings are kept. Compared by value."""
+
+    keep: tuple[str, ...]
+
+    def __call__(
+        self, pipe: Pipeline, state: PipelineState, z: Array, elapsed: Array | None = None
+    ) -> tuple[PipelineState, Reading]:
+        """Process one sample z (p, *streams)."""
+        state, reading = pipe.advance(state, z, elapsed)
+        return state, only(reading, self.keep)
+
+
+class Engine:
+    """The states of many streams.
+
+    The program works on coordinates relative to the origin of each stream; origins are kept in double precision.
+
+    Parameters
+    ----------
+    pipe, keep : the pipeline, and the fields of its readings that are wanted.
+    state : (…, N), of NumPy arrays; not consumed.
+    room : streams to have room for.
+    mesh : devices on one axis "streams", to run only there. None: the GPUs or TPUs of JAX for a fleet that is large
+        enough, otherwise the cores of this machine.
+
+    Attributes
+    ----------
+    streams : N.
+    quick : functions that process one sample of every stream, by its type; empty until `tick` has seen every column.
+    """
+
+    def __init__(
+        self, pipe: Pipeline, state: PipelineState, keep: tuple[str, ...], room: int = 0, mesh: Mesh | None = None
+    ) -> None:
+        self._pipe, self._keep = pipe, keep
+        # decided once: streams that join later do not move the others to another device, where last bits differ
+        self._mesh = devices_for(max(room, state.anchor.high.shape[-1])) if mesh is None else mesh
+        self._phase, self._timed = 0, False
+        self.quick: dict[np.dtype, Ticks] = {}
+        self.place(state, room)
+
+    def place(self, state: PipelineState, room: int = 0) -> None:
+        """Set the streams, with room for `room` of them."""
+        self.features, self.streams = state.anchor.high.shape
+        self._origin = Origin(state.anchor, self._pipe.by_column)
+        self._room = max(room, self.streams)
+        self._load(state._replace(anchor=NO_ORIGIN))
+
+    def _load(self, rest: State) -> None:
+        dtype = self._origin.dtype
+        one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
+        self.program = program_for(
+            Advance(self._keep), self._pipe, one, dtype, self.features, self._timed, self._room, self._mesh
+        )
+        self._words = self.program.place(rest, self._room)
+        self.quick = {}
+
+    @property
+    def state(self) -> PipelineState:
+        """The states of all streams, new NumPy arrays (…, N)."""
+        new: PipelineState = jax.tree.map(np.array, self.end())
+        return new
+
+    def end(self) -> PipelineState:
+        """The states of all streams, without a copy where it can be: for an engine that is not used any more."""
+        found: PipelineState = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+        return found
+
+    def tick(self, x: np.ndarray) -> Reading:
+        """Process one sample x (N, p) of every stream; the first axis of the reading is (N,)."""
+        self._origin.meet(x[:, None])
+        if self._timed or not self._origin.settled or not isinstance(self.program, Native):
+            first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
+            return first
+        dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
+        self.quick[x.dtype] = Ticks(self.program, self._pipe, self._words, self._origin.value, x.dtype, dtype)
+        return self.quick[x.dtype](x)
+
+    def advance(
+        self, X: np.ndarray, elapsed: np.ndarray | None = None, every: int = 1, done: Done | None = None
+    ) -> Reading:
+        """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
+        if self._timed != (elapsed is not None):
+            rest = self.program.fetch(self._words, self.streams)
+            self._timed = not self._timed
+            self._load(rest)
+        self._origin.meet(X)
+        reading: Reading
+        feed = Feed(X, self._origin.value, elapsed, every, self._phase, done)
+        self._words, reading = self.program.run(self._pipe, self._words, feed)
+        self._phase = (self._phase + X.shape[1]) % every
+        if reading.centers is None:
+            return reading
+        return reading._replace(centers=self._origin.back(np.asarray(reading.centers), X.dtype))
+
+
+def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:
+    """States of new streams, (…, N), in NumPy: N times the same, stored once."""
+    one = pipe.init(features, (1,), xp=np, dtype=dtype)
+    all_: PipelineState = jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], streams)), one)
+    return all_
