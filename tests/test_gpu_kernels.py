@@ -34,11 +34,15 @@ CLUSTERERS |= {
 PARTS = {name: pipeline(clusterer) for name, clusterer in CLUSTERERS.items()}
 INDICES = tuple(entry.index() for entry in icvi.indices.catalogue() if entry.name != "conn")
 PARTS |= {"indices": pipeline(KMEANS, INDICES), "conn": pipeline(icvi.MergeSplit(slots=3), (icvi.CONN(),))}
+PARTS |= {  # those of samples alone, those of an index on its index
+    entry.name: icvi.Pipeline(clusterer=None, panel=None, monitors={"alone": entry.monitor()})
+    if entry.samples
+    else pipeline(KMEANS, (XB,), monitors={"xb": entry.monitor()})
+    for entry in icvi.monitors.catalogue()
+}
 PARTS |= {
-    "distress": pipeline(KMEANS, monitors={"xb": icvi.Distress(false_alarms=1e-3, warm=5)}),
-    "distress-factor": pipeline(KMEANS, monitors={"db": icvi.Distress(factor=3.0)}),
-    "change": pipeline(KMEANS, monitors={"change": icvi.Change(indices=("xb",), silent=20)}),
-    "change-alone": icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()}),
+    "distress-learned": pipeline(KMEANS, monitors={"xb": icvi.Distress(false_alarms=1e-3, warm=5)}),
+    "change-of-an-index": pipeline(KMEANS, monitors={"change": icvi.Change(indices=("xb",), silent=20)}),
     "standardized": pipeline(KMEANS, standardize=icvi.Standardize()),
 }
 SMALL = pipeline(icvi.SequentialKMeans(k=2), (XB,))
@@ -106,7 +110,7 @@ def test_single_precision(name):
     close(state, final), close(made, readings)
 
 
-@pytest.mark.parametrize("name", ["k-means-memory", "change-alone"])
+@pytest.mark.parametrize("name", ["k-means-memory", "change"])
 def test_elapsed_times(name):
     pipe, X = PARTS[name], samples(60, 2, 4)
     gaps = np.random.default_rng(0).uniform(0.5, 2.0, (60, 4)).astype(np.float32)
