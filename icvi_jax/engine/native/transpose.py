@@ -23,6 +23,8 @@ FIELDS = (
 OPERAND = "address step element outer middle inner".split()
 """Where an array begins, and the bytes between two steps, two elements, and two streams along each of their axes."""
 AXES = 3
+AHEAD = 40
+"""So many rows of neighbouring streams are fetched before they are needed: each is on a page of its own."""
 
 
 def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
@@ -154,6 +156,8 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
         with code.when(operand.side_by_side(item)):
             with code.loop(0, columns) as c:
                 at, element = column_of(c)
+                ahead, _ = column_of(code.add(c, AHEAD))
+                code.do(f"call void @llvm.prefetch.p0(ptr {code.offset(rows[0], ahead)}, i32 0, i32 3, i32 1)")
                 finish(code.load(vector, code.offset(rows[0], at), 1), c, element)
             code.do("ret void")
             code.label(code.name("never"))
