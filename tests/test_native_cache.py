@@ -96,3 +96,12 @@ def test_the_command_keeps_native_code_unless_told_otherwise(tmp_path, monkeypat
     monkeypatch.delenv("ICVI_CACHE")
     programs.remember_programs()
     assert cache.folder() == tmp_path / "icvi-jax" / platform.node() / "native"
+
+
+@pytest.mark.parametrize("asked", ["abc", "-1", "\u00b2", "9" * 5000])
+def test_a_width_that_is_none_is_named(monkeypatch, asked):
+    from icvi_jax.engine.native.build import lanes_of
+
+    monkeypatch.setenv("ICVI_LANES", asked)
+    with pytest.raises(ValueError, match="ICVI_LANES.*expected the bytes of a vector"):
+        lanes_of(np.dtype("f4"))

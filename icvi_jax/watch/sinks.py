@@ -71,7 +71,9 @@ class Printer:
             store.mark(self.name, waiting[-1].number)
 
     def send(self, line: str) -> None:
-        """Print one alarm."""
+        """Print one alarm; what a terminal would execute or turn around is escaped, which is JSON as well."""
+        if not line.isprintable():
+            line = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
         print(line, file=self.out)
 
     def close(self) -> None:

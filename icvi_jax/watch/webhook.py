@@ -20,8 +20,14 @@ class Webhook:
 
     def __init__(self, url: str):
         place = urlsplit(url)
-        if place.scheme not in ("http", "https") or not place.hostname:
-            raise ValueError(f"--webhook {url}: expected http://… or https://…")
+        try:
+            usable = place.port != 0  # a port that cannot be is an error
+        except ValueError:
+            usable = False
+        if place.scheme not in ("http", "https") or not place.hostname or not usable or not url.isprintable():
+            raise ValueError(f"--webhook {url}: expected http://… or https://…, with a port from 1 to 65535")
+        if any(map(str.isspace, url)):
+            raise ValueError(f"--webhook {url}: expected http://… without blanks (write them as %20)")
         # Two hooks of one host have different names, and the rest of the address, which may be secret, is not shown.
         digest = hashlib.blake2b(url.encode(), digest_size=3).hexdigest()
         self.url, self.name = url, f"webhook {place.hostname} ({digest})"

@@ -1,4 +1,4 @@
-"""A tenth of the damaged files of `benchmarks/mutated_files.py`."""
+"""A tenth of the damaged files of `tests/slow/mutated_files.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from icvi_jax.cli import main, outputs
 
-path = Path(__file__).resolve().parents[2] / "benchmarks" / "mutated_files.py"
+path = Path(__file__).resolve().parents[1] / "slow" / "mutated_files.py"
 spec = importlib.util.spec_from_file_location("mutated_files", path)
 mutated = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mutated)

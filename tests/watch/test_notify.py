@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ from watching import alarms, begun, samples, taken, until
 from icvi_jax.watch import sinks
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.silences import Mutes
-from icvi_jax.watch.sinks import Sender, Webhook, open_sinks
+from icvi_jax.watch.sinks import Printer, Sender, Webhook, open_sinks
 
 
 @pytest.fixture
@@ -142,7 +143,27 @@ def test_alarms_to_an_mqtt_topic(require, tmp_path, capsys):
     assert [json.loads(message.lines[0]) for message in found] == expected
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "x", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x",
+        "file:///x",
+        "x",
+        "http://",
+        "http://h:99999/",
+        "http://h:0/",
+        "http://h:x/",
+        "http://h/a b",
+        "http://h\n/",
+    ],
+)
 def test_what_is_no_webhook_is_refused(url):
     with pytest.raises(ValueError, match="expected http"):
         Webhook(url)
+
+
+def test_a_printed_alarm_cannot_drive_a_terminal():
+    out = io.StringIO()
+    name = "a\u009b31m\u202e\U000e0001b"
+    Printer(out).send(json.dumps({"node": name}, ensure_ascii=False))
+    assert out.getvalue().strip().isprintable() and json.loads(out.getvalue()) == {"node": name}

@@ -52,7 +52,10 @@ def host() -> Host:
 
 def lanes_of(dtype: np.dtype) -> int:
     """Lanes of a vector: the machine's, or what the environment asks for."""
-    return max(1, int(os.environ.get(LANES, host().vector)) // dtype.itemsize)
+    asked = os.environ.get(LANES, "") or str(host().vector)
+    if not (asked.isascii() and asked.isdigit() and 1 <= int(asked[:9]) <= 4096):
+        raise ValueError(f"{LANES}={asked}: expected the bytes of a vector, such as 32")
+    return max(1, int(asked) // dtype.itemsize)
 
 
 class Native:

@@ -1,6 +1,6 @@
 """Memory of a watch with its page, notes and checkpoints, over 10⁷ samples.
 
-    python benchmarks/watch_memory.py --samples 1e7
+    python tests/slow/watch_memory.py --samples 1e7
 
 Lines of 200 nodes go through the whole watch: read, noted, counted, shown on a page that one browser reads and five
 others have stopped reading; alarms go to a webhook that nobody answers for the first half. Memory is that of the

@@ -3,7 +3,7 @@
 A file that is still good must be read; a file that is not must end in exit code 2 and one line that names the file,
 with row and column where the damage has a place, never in a traceback, and nothing may be left under the final names.
 
-    python benchmarks/mutated_files.py [COUNT]
+    python tests/slow/mutated_files.py [COUNT]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kill, stop, freeze and add workers on a Kafka topic; compare with an uninterrupted run.
 
-    python benchmarks/kafka.py --samples 1e6 --kills 60
+    PYTHONPATH=benchmarks python tests/slow/kafka.py --samples 1e6 --kills 60
 
 Each worker is the command `icvi watch --kafka …`; the broker is librdkafka's mock cluster on loopback. Of four,
 two are killed, one is asked to leave, and one is frozen until the group has given its partitions to others, and then

@@ -1,6 +1,6 @@
 """Change checkpoints in many ways, and check that each is refused or harmless.
 
-    python benchmarks/mutated_checkpoints.py --files 500
+    python tests/slow/mutated_checkpoints.py --files 500
 
 Truncations, bit flips, overwritten ranges, appended bytes, arrays swapped in the file, arrays swapped by somebody who
 writes a fresh checksum, other headers with a fresh checksum, a pickle in place of an array, other configurations.

@@ -1,6 +1,6 @@
 """Kill −9 a live fleet at random moments, during writes too, and compare every reading with an uninterrupted run.
 
-    python benchmarks/kill.py --kills 200
+    python tests/slow/kill.py --kills 200
 
 Half of the kills come from outside after a random time, half from inside a random system call of a write. Every process
 starts with the newest checkpoint and replays the stream from the positions in it; it logs a checksum of each reading. A

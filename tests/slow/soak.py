@@ -1,6 +1,6 @@
 """Stream 10⁸ samples through a live fleet in micro-batches, and check memory, values and NaN.
 
-    python benchmarks/soak.py --samples 1e8
+    python tests/slow/soak.py --samples 1e8
 
 Memory is that of the process, as the operating system tells it after each batch. Values after the last sample are
 compared with the definition in double precision on a few streams, from all their samples and labels.

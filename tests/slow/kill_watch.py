@@ -1,6 +1,6 @@
 """Kill −9 a watch at random moments, in the middle of its writes too, and compare with an uninterrupted one.
 
-    python benchmarks/kill_watch.py --kills 200
+    python tests/slow/kill_watch.py --kills 200
 
 Every process reads the feed from its first line, as from a file on standard input; with a time in each line the watch
 skips the samples it has. Half of the kills come from outside after a random time, half from inside a random write
