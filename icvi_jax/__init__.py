@@ -32,6 +32,7 @@ from icvi_jax.panel_ops import read as read
 from icvi_jax.panel_ops import remove as remove
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
+from icvi_jax.portfolio import Portfolio as Portfolio
 from icvi_jax.propose import propose as propose
 from icvi_jax.report.alarm_text import story as story
 from icvi_jax.run import Run as Run

@@ -18,7 +18,7 @@ LAYERS = (
     "statistics",
     "indices | clusterers | monitors | standardize",
     "panel",
-    "pipeline",
+    "pipeline | portfolio",
     "explain | panel_ops",
     "propose",
     "checkpoint",  # below the engine, since a live fleet saves itself

@@ -32,6 +32,12 @@ CLUSTERERS = (
     icvi.FuzzyCMeans(k=3),
     icvi.MergeSplit(slots=4, mass_memory=20.0),
     icvi.MergeSplit(slots=4, mass_memory=20.0, traffic=0.5),
+    icvi.Portfolio(
+        candidates=(icvi.SequentialKMeans(k=2), icvi.MergeSplit(slots=3, mass_memory=20.0), icvi.FuzzyCMeans(k=3)),
+        judge=icvi.OnlineSilhouette(),
+        patience=5.0,
+        margin=0.01,
+    ),
 )
 NEW = tuple(
     entry.clusterer(**{entry.size: 3})
@@ -87,7 +93,7 @@ def test_sample_monitors(law, monitor, lib):
 
 
 def test_there_are_parts():
-    assert len(INDICES) == 23 and len(STATISTICS) >= 6 and len(MONITORS) >= 3 and SAMPLE_MONITORS
+    assert len(INDICES) == 24 and len(STATISTICS) >= 6 and len(MONITORS) >= 3 and SAMPLE_MONITORS
 
 
 class TestTheKitItself:

@@ -11,11 +11,14 @@ from icvi_jax.cli.terminal import say, tell_table
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.catalogue import Entry, catalogue
 from icvi_jax.pipeline import Pipeline
+from icvi_jax.portfolio import Portfolio
 
 USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
 """Settings of the default clusterer for files: real sensors repeat readings, and their clusters move. Built-in streams
 are those of the paper, and so is the clusterer there."""
+AUTO = range(2, 13)
+"""The numbers of clusters that `-k auto` chooses from."""
 FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
 
 
@@ -37,7 +40,10 @@ def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
     elif entry.name == USUAL:
         chosen |= FOR_FILES
     known = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
-    for size, value in (("k", model.k), ("capacity", model.capacity), ("slots", model.slots)):
+    if model.k == "auto" and (entry.finds_k or entry.size != "k"):
+        raise ValueError(f"-k auto: {entry.name} finds the number of clusters itself; leave -k out")
+    given_k = None if model.k == "auto" else model.k
+    for size, value in (("k", given_k), ("capacity", model.capacity), ("slots", model.slots)):
         if value is None:
             continue
         if size != entry.size:
@@ -56,6 +62,8 @@ def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
         if not sign:
             raise ValueError(f"--set {name}: expected {name}=VALUE")
         chosen[name] = _value(owner, name, text, known[name].default)
+    if model.k == "auto":
+        return Portfolio(candidates=tuple(kind(**chosen | {entry.size: k}) for k in AUTO))
     return kind(**chosen)
 
 
@@ -84,6 +92,9 @@ def clusterer_in(pipe: Pipeline) -> Clusterer:
 
 def described(clusterer: Clusterer) -> str:
     """A clusterer in one line: its name, its size, and the options that differ from their defaults."""
+    if isinstance(clusterer, Portfolio):
+        sizes = [part.slots for part in clusterer.candidates]
+        return f"{described(clusterer.candidates[0])}; k = {min(sizes)} … {max(sizes)} chosen live"
     entry = entry_of(clusterer.name)
     parts = [entry.name, f"{entry.size} = {clusterer.slots}"]
     for field in dataclasses.fields(clusterer):  # type: ignore[arg-type]  # every clusterer is a dataclass, its base none

@@ -24,3 +24,4 @@ from icvi_jax.indices.fukuyama_sugeno import FukuyamaSugeno as FukuyamaSugeno
 from icvi_jax.indices.kwon import Kwon as Kwon
 from icvi_jax.indices.conn import CONN as CONN
 from icvi_jax.indices.online_silhouette import OnlineSilhouette as OnlineSilhouette
+from icvi_jax.indices.health import Health as Health

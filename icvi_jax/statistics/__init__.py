@@ -11,6 +11,7 @@ from icvi_jax.statistics.reach import FadedReach
 from icvi_jax.statistics.separation import Separation
 from icvi_jax.statistics.silhouettes import Silhouettes
 from icvi_jax.statistics.stats import Stats
+from icvi_jax.statistics.vitals import Vitals
 
 __all__ = [
     "AnyStatistic",
@@ -29,6 +30,7 @@ __all__ = [
     "Statistic",
     "Stats",
     "Step",
+    "Vitals",
     "closure",
     "pick",
 ]

@@ -17,7 +17,7 @@ def health(x, labels, centers, active, model, names=None):
     T, p = x.shape
     k = active.shape[1]
     q, w, e, g = (np.zeros(k) for _ in range(4))
-    a = np.zeros((k, p))
+    a, spot = np.zeros((k, p)), np.zeros((k, p))
     last = np.zeros(k, bool)
     mu, x_last, r_last = np.zeros(p), np.zeros(p), np.zeros(p)
     n = m = c = 0.0
@@ -36,7 +36,7 @@ def health(x, labels, centers, active, model, names=None):
         known = was & ~started
         j = int(labels[t]) if labels[t] >= 0 else None
         member = j is not None and known[j]
-        r, d0, mid, near, dot = np.zeros(p), 0.0, 0.0, 0.0, 0.0
+        r, inner, d0, mid, near, dot = np.zeros(p), np.zeros(p), 0.0, 0.0, 0.0, 0.0
         if member:
             r = x[t] - at[j]
             d0 = float(r @ r)
@@ -54,7 +54,8 @@ def health(x, labels, centers, active, model, names=None):
                     v["near"], v["core"], v["ratio"] = float(s > 0.3), float(abs(s) < 0.2), min(d0 / D, 4)
                 if max(d0, d1) > 0:
                     v["sil"] = (d1 - d0) / max(d0, d1)
-            dot, A = float(r @ a[j]), float(a[j] @ a[j])
+            inner = x[t] - spot[j] if q[j] > 0 else np.zeros(p)
+            dot, A = float(inner @ a[j]), float(a[j] @ a[j]) if q[j] > 0 else 0.0
             z = dot / A if A > 0 else 1.0
             v["mid"], v["side"] = float(abs(z) < 0.3), float(0.7 < abs(z) < 1.3)
             v["gain"] = min(A / w[j], 1) if w[j] > 0 else 0.0
@@ -91,8 +92,9 @@ def health(x, labels, centers, active, model, names=None):
         if j is not None:
             q[j] += 1
             b = 1 / max(q[j], 1)
-            w[j] += b * (d0 - w[j])
-            a[j] += b * ((1 if dot >= 0 else -1) * r - a[j])
+            spot[j] += b * (x[t] - spot[j])
+            w[j] += b * (float(inner @ inner) - w[j])
+            a[j] += b * ((1 if dot >= 0 else -1) * inner - a[j])
             e[j] += b * (mid - e[j])
             g[j] += b * (near - g[j])
             last = np.arange(k) == j
@@ -125,7 +127,7 @@ def _signs(means, whole, q, w, a, e, g, active, called, n, c):
             means["gain"],
             by_mass["gain"] / o,
             log(means["ratio"] + 0.001),
-            log(means["within"] / T + 0.0001),
+            log(min(means["within"] / T, 1) + 0.0001),
             log(means["tail"] + 0.1),
             log(whole["tail"] + 0.1),
             log(whole["jump"] / T + 0.001),

@@ -1,0 +1,136 @@
+"""Train the coefficients of `icvi.Health` from simulated streams: the same seeds give the same file.
+
+    python benchmarks/health/train.py --rows rows.npz --out icvi_jax/indices/health.json
+
+`--rows` keeps the simulated rows for a second training; without the file they are made (minutes on 2 cores).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from runs import STRIDE, Rows, joined, rows_of
+from simulate import LENGTH, make
+
+import icvi_jax as icvi
+from icvi_jax.statistics.vitals import SIGNS
+
+HERE = pathlib.Path(__file__).parent
+MANY, SOME, FEW = (2, 3, 4, 5, 6, 8, 10, 12, 16), (2, 3, 4, 5, 6, 8, 12), (2, 3, 5, 8)
+TOLD = {1: FEW, 2: MANY, 4: MANY, 8: MANY, 16: SOME, 32: SOME, 64: FEW}
+"""The numbers of clusters that k-means is told, by the number of columns."""
+MEMORIES = (25.0, 50.0, 200.0, float("inf"))
+ENDS = np.arange(STRIDE, LENGTH + 1, STRIDE)
+VERSION = "1"
+PRUNED = ("tail within", "noise", "worst gain")
+"""Signs that hardly helped on the training families and cost time: their coefficients are 0."""
+
+
+def simulated(streams: int, held_out: bool = False, seed: int = 0) -> Rows:
+    """Rows of sequential k-means with several k and memories, and of the other clusterers."""
+    parts = []
+    for p, told in TOLD.items():
+        pool = [make(seed + i, p, held_out) for i in range(streams)]
+        x, y = np.stack([s.x for s in pool]), np.stack([s.y for s in pool])
+        right = np.array([s.k for s in pool])
+        rng = np.random.default_rng((1, p, seed))
+        for k in told:
+            chance = np.where(np.abs(right - k) <= 1, 1.0, 0.5)  # more of those where k is nearly right
+            some = np.flatnonzero(rng.random(streams) < chance)
+            for i, memory in enumerate(MEMORIES):
+                mine = some[i :: len(MEMORIES)]
+                clusterer = icvi.SequentialKMeans(k=k, memory=memory, seeding="first" if k % 2 else "distinct")
+                parts.append(rows_of(clusterer, x[mine], y[mine], ENDS))
+        for i, clusterer in enumerate(OTHERS if p in (2, 8) else ()):
+            mine = np.arange(i % 2, streams, 2)
+            parts.append(rows_of(clusterer, x[mine], y[mine], ENDS))
+        rows = sum(len(part.ari) for part in parts)
+        print(f"p = {p}: {rows} rows, {time.process_time():.0f} s of CPU time", flush=True)
+    return joined(parts)
+
+
+OTHERS = (
+    icvi.MergeSplit(slots=16),
+    icvi.OnlineEllipsoidal(capacity=16),
+    icvi.RebirthKMeans(k=10),
+    icvi.FuzzyCMeans(k=3),
+    icvi.FuzzyCMeans(k=6),
+)
+
+
+def network(params, signs):
+    """Logits (n, 6) of six outputs: right or not, and the five reasons."""
+    hidden = jax.nn.soft_sign(signs @ params["hidden"] + params["hidden_bias"])
+    return hidden @ params["output"] + params["output_bias"]
+
+
+def fit(rows: Rows, hidden: int, steps: int, seed: int, decay: float = 1e-4):
+    """The network's coefficients, for signs as they are: their means and spreads are folded into the first layer."""
+    mean, spread = rows.signs.mean(0), rows.signs.std(0) + 1e-6
+    used = np.array([name not in PRUNED for name in SIGNS])
+    signs = jnp.asarray((rows.signs - mean) / spread * used, jnp.float32)
+    right, why = jnp.asarray(rows.ari >= 0.5, jnp.float32), jnp.asarray(rows.why)
+    keys = jax.random.split(jax.random.key(seed), 3)
+    params = {
+        "hidden": jax.random.normal(keys[0], (len(SIGNS), hidden)) / np.sqrt(len(SIGNS)),
+        "hidden_bias": jnp.zeros(hidden),
+        "output": jax.random.normal(keys[1], (hidden, 6)) / np.sqrt(hidden),
+        "output_bias": jnp.zeros(6),
+    }
+    rule = optax.adamw(optax.cosine_decay_schedule(0.01, steps), weight_decay=decay)
+
+    def loss(params, s, r, w):
+        out = network(params, s)
+        reasons = -jnp.take_along_axis(jax.nn.log_softmax(out[:, 1:]), w[:, None], 1)[:, 0]
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(out[:, 0], r) + 0.3 * reasons)
+
+    def step(carry, key):
+        params, state = carry
+        batch = jax.random.randint(key, (2048,), 0, signs.shape[0])
+        change, state = rule.update(jax.grad(loss)(params, signs[batch], right[batch], why[batch]), state, params)
+        return (optax.apply_updates(params, change), state), None
+
+    (params, _), _ = jax.jit(lambda c, k: jax.lax.scan(step, c, k))(
+        (params, rule.init(params)), jax.random.split(keys[2], steps)
+    )
+    params = {name: np.asarray(a, np.float64) for name, a in params.items()}
+    params["hidden"] *= (used / spread)[:, None]
+    params["hidden_bias"] -= mean @ params["hidden"]
+    return {name: np.round(a, 5) for name, a in params.items()}
+
+
+def written(params) -> str:
+    """The file of coefficients, with its version and checksum."""
+    body = {"version": VERSION, "signs": list(SIGNS)} | {name: a.tolist() for name, a in params.items()}
+    text = json.dumps(body, sort_keys=True)
+    return json.dumps(body | {"checksum": hashlib.sha256(text.encode()).hexdigest()}, sort_keys=True, indent=0) + "\n"
+
+
+def main() -> None:
+    """Make the rows, train, write the file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=pathlib.Path, default=HERE / "rows.npz")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE.parents[1] / "icvi_jax/indices/health.json")
+    parser.add_argument("--streams", type=int, default=500)
+    parser.add_argument("--hidden", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=9000)
+    given = parser.parse_args()
+    if given.rows.exists():
+        rows = Rows(**np.load(given.rows))
+    else:
+        rows = simulated(given.streams)
+        np.savez(given.rows, **rows._asdict())
+    given.out.write_text(written(fit(rows, given.hidden, given.steps, 0)))
+    print(f"{len(rows.ari)} rows, {time.process_time():.0f} s of CPU time: {given.out}")
+
+
+if __name__ == "__main__":
+    main()
