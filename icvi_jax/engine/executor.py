@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -154,6 +155,19 @@ PIECE = 2**21
 """Stream-samples between two calls of `progress`."""
 
 
+@dataclass(frozen=True)
+class AsFleet:
+    """A step for one stream that computes it as a fleet of one: each pair of clusters once, which is less to do than
+    the array functions that suit a single stream."""
+
+    step: Step
+
+    def __call__(self, model: State, state: State, z: jax.Array, elapsed: jax.Array | None = None) -> State:
+        """Process one sample z (p,)."""
+        state, z, elapsed = jax.tree.map(lambda a: jnp.expand_dims(a, -1), (state, z, elapsed))
+        return jax.tree.map(lambda a: jnp.squeeze(a, -1), self.step(model, state, z, elapsed))
+
+
 class Native:
     """A step as native code. Words are changed where they are; `Program` says what the methods do."""
 
@@ -170,7 +184,7 @@ class Native:
         lanes: int | None = None,
     ) -> None:
         with precise(dtype):
-            self.code = compile_step(step, model, state, features, dtype, timed, lanes)
+            self.code = compile_step(AsFleet(step), model, state, features, dtype, timed, lanes)
         self._dtype = dtype
 
     def place(self, state: object, room: int) -> np.ndarray:
