@@ -250,6 +250,19 @@ def scan(
     return state, readings
 
 
+@dataclass(frozen=True)
+class AsOneOfMany:
+    """A step for one stream that is done as that of a fleet of one: its array functions suit lanes better."""
+
+    step: Callable[..., tuple[State, State]]
+
+    def __call__(self, model: State, state: State, *now: Array) -> tuple[State, State]:
+        """The step, with an axis of streams behind all arrays but the model's."""
+        wide = jax.tree.map(lambda a: jnp.expand_dims(a, -1), (state, now))
+        made: tuple[State, State] = jax.tree.map(lambda a: jnp.squeeze(a, -1), self.step(model, wide[0], *wide[1]))
+        return made
+
+
 def scan_step(
     step: Callable[..., tuple[State, State]],
     model: State,
@@ -283,7 +296,8 @@ def scan_step(
         [one(a, bool(streams), False) for a in carry],
         *([one(a, wide, True)] for a, wide in zip(given, lanes[len(carry) :])),
     )
-    made = _traced(step, (model_tree, state_tree, *[jax.tree.structure(0)] * len(given)), kinds)
+    one_of_many = AsOneOfMany(step)
+    made = _traced(one_of_many, (model_tree, state_tree, *[jax.tree.structure(0)] * len(given)), kinds)
     found = [(a.shape, a.dtype) for a in made.body.out_avals[: len(carry)]]
     if made.carry != state_tree or found != [(a.shape, a.dtype) for a in kinds[1]]:
         raise TypeError("the step returns a state of another structure than it takes")
