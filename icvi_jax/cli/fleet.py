@@ -15,9 +15,10 @@ from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.alarm_text import at
-from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
+from icvi_jax.report.incidents import WITHIN, Incidents
+from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
 from icvi_jax.tables import Fleet, TableError, read_fleet
-from icvi_jax.tables.table import some_names
+from icvi_jax.tables.table import seconds_of, some_names
 from icvi_jax.text import counted
 
 SHOWN, COLUMNS = 10, 3
@@ -37,8 +38,26 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
     fleet = fleet._replace(notes=(*fleet.notes, *few))
     result = compute(pipe, fleet, budget, settings_of(alarms, budget))
-    _summarize(result, write_all(result, output))
+    if alarms.agree < 1:
+        raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
+    _summarize(result, write_all(result, output), alarms.agree)
     return 0
+
+
+def incidents_of(result: Result, agree: int) -> list[str]:
+    """A sentence for each time at which at least `agree` nodes had an alarm close to each other."""
+    times = np.arange(result.label.shape[1], dtype=float) if result.times is None else seconds_of(result.times)
+    step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
+    dated = result.times is not None and result.times.dtype.kind == "M"
+    group, found = Incidents(agree, max(WITHIN, step) if dated else 5 * step), dict[tuple[str, float], str]()
+    raised = [(int(t), int(n), name) for name, codes in result.codes.items() for n, t in np.argwhere(codes % 2)]
+    for t, n, name in sorted(raised):
+        cause = int(result.causes[name][n, t]) if name in result.causes else -1
+        column = result.features[cause] if cause >= 0 else ""
+        text = group.add(result.nodes[n], float(times[t]), at(result, t), column, len(result.nodes))
+        if text:
+            found[group.members[0].node, group.members[0].at] = text
+    return list(found.values())
 
 
 def _check(fleet: Fleet, needed: int) -> list[str]:
@@ -61,7 +80,7 @@ def _check(fleet: Fleet, needed: int) -> list[str]:
     return [f"too few rows with a reading in every column for clusters: {names}; most is missing in {sparse!r}"]
 
 
-def _summarize(result: Result, written: list[Path]) -> None:
+def _summarize(result: Result, written: list[Path], agree: int = 1) -> None:
     """Print the worst nodes."""
     tell_source(result)
     score = distress_score(result)
@@ -74,7 +93,13 @@ def _summarize(result: Result, written: list[Path]) -> None:
     for name in columns_of(result):
         codes = result.codes[name]
         changes, nodes = int((codes > 0).sum()), int(codes.any(axis=1).sum())
-        say(f"changes of columns: {changes:,}, in {counted(nodes, 'node')}")
+        if changes or name == CHANGE:
+            what = "changes of columns" if name == CHANGE else "stuck columns"
+            say(f"{what}: {changes:,}, in {counted(nodes, 'node')}")
+    told = incidents_of(result, max(agree, 2)) if len(result.nodes) > 1 else []
+    say(f"incidents, {max(agree, 2)} nodes or more within minutes: {len(told) or 'none'}")
+    for sentence in told[:SHOWN]:
+        say(f"  {sentence}")
     rows = []
     for n in worst_first(result)[:SHOWN]:
         rows.append((result.nodes[n], f"{score[n]:.3g}", *_alarms(result, int(n), listening[:1])))
@@ -97,7 +122,7 @@ def _alarms(result: Result, n: int, listening: list[str]) -> list[str]:
             f"{100 * standing.mean() if standing.size else 0:.3g} %",
         ]
     first = [int(np.argmax(codes[n] > 0)) for codes in result.codes.values() if codes[n].any()]
-    for name in columns_of(result):
+    for name in columns_of(result)[:1]:
         causes = result.causes[name][n][result.codes[name][n] > 0]
         counts = np.bincount(causes[causes >= 0], minlength=len(result.features))
         often = [j for j in np.argsort(-counts, kind="stable") if counts[j]]

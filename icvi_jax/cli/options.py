@@ -58,6 +58,9 @@ class Alarms:
     or fleet; all monitors share them. `none` promises no rate: an index has to get 6 times worse."""
     monitor: tuple[str, ...] = ("change", "distress", "stuck")
     """Monitors to use; `icvi monitors` lists them."""
+    agree: Annotated[int, Parameter(metavar="NODES")] = 1
+    """Tell only alarms that so many nodes of a fleet raise within five minutes: what is local to one node is not told.
+    False alarms of several nodes at once are much rarer than those of one."""
     patience: int = 100
     """Rows that the clusters have to learn something new, before it counts as distress."""
     settle: Annotated[int | None, Parameter(metavar="ROWS")] = None

@@ -24,11 +24,13 @@ def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     if budget is not None:
         say(f"to expect: {budget}")
-    good = serve(pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site))
+    good = serve(
+        pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site, alarms)
+    )
     return 0 if good else 2
 
 
-def service_of(feed: Feed, site: Site) -> Service:
+def service_of(feed: Feed, site: Site, alarms: Alarms) -> Service:
     """The service that the options describe; an error where they make no sense."""
     folder = site.checkpoint
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -38,6 +40,8 @@ def service_of(feed: Feed, site: Site) -> Service:
             raise ValueError(f"{option} {value:g}: expected seconds, 0 or more")
     if feed.most_nodes < 0:
         raise ValueError(f"--most-nodes {feed.most_nodes}: expected a number of nodes")
+    if alarms.agree < 1:
+        raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
     if site.history < 2:
         raise ValueError(f"--history {site.history}: expected 2 samples or more")
     if feed.kafka and not feed.topic:
@@ -51,6 +55,7 @@ def service_of(feed: Feed, site: Site) -> Service:
         keep_old=feed.keep_old,
         late=feed.late,
         most_nodes=feed.most_nodes,
+        agree=alarms.agree,
         silent_after=site.silent_after,
         prometheus=site.prometheus,
         address=site.prometheus_address,

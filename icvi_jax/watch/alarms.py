@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import SupportsFloat
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 
 from icvi_jax.report.alarm_text import MEANING, alarm_word
 from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.types import Alarm
-from icvi_jax.watch.sample import time_in_words
+from icvi_jax.watch.sample import seconds, time_in_words
 from icvi_jax.watch.ticks import Tick
+
+if TYPE_CHECKING:
+    from icvi_jax.watch.shard import Shard
 
 
 def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
@@ -46,6 +49,25 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "text": f"at {time_in_words(sample.time, number)} {reason.replace(' has arrived', ' arrived')}",
         }
         yield str(record["id"]), record
+
+
+def agreed(
+    alarms: Sequence[tuple[str, dict[str, object]]], shard: Shard, agree: int
+) -> list[tuple[str, dict[str, object]]]:
+    """The alarms that enough nodes agree with, each with the sentence of its incident; the others are not told."""
+    shard.incidents.agree = agree
+    told = []
+    for id, record in alarms:
+        if record["alarm"] == "recovered":
+            continue
+        at = seconds(record["time"])  # type: ignore[arg-type]  # as `alarms_of` has it
+        at = shard.incidents.last if math.isnan(at) else at
+        when = time_in_words(record["time"], int(str(record["sample"])))  # type: ignore[arg-type]
+        text = shard.incidents.add(str(record["node"]), at, when, str(record["cause"] or ""), len(shard.rows))
+        if text:
+            first = shard.incidents.members[0]
+            told.append((id, record | {"incident": f"{first.node} {first.when}", "nodes": text}))
+    return told
 
 
 class AlarmCount:

@@ -19,7 +19,7 @@ from typing import NamedTuple, TextIO
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.absent_nodes import Silence
-from icvi_jax.watch.alarms import AlarmCount, alarms_of, json_line
+from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
 from icvi_jax.watch.decode import Complaints, Intake
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
@@ -46,6 +46,7 @@ class Rules:
     silent_after : seconds without samples after which a node raises an alarm; 0 never.
     every : seconds between checkpoints.
     most_nodes : samples of further nodes are refused and counted; 0: as many as memory has room for.
+    agree : nodes that must have an alarm within some minutes before any is told.
     """
 
     keep_old: bool = False
@@ -53,6 +54,7 @@ class Rules:
     silent_after: float = 0.0
     every: float = 30.0
     most_nodes: int = 0
+    agree: int = 1
 
 
 class Counts(NamedTuple):
@@ -187,6 +189,8 @@ class Part:
         found = []
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
+            if self.rules.agree > 1:
+                alarms = agreed(alarms, shard, self.rules.agree)
             found += [(id, json_line(alarm)) for id, alarm in alarms]
             self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
             if board is not None:

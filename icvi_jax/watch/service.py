@@ -33,7 +33,7 @@ class Service:
     mqtt : host and topic of a broker to read from.
     kafka : servers, topic and group to read from; without either, standard input is read.
     folder : for the checkpoint, or None.
-    keep_old, late, silent_after, most_nodes : as in the rules of a watch.
+    keep_old, late, agree, silent_after, most_nodes : as in the rules of a watch.
     prometheus, address, worst : port and address of the metrics, and how many nodes have their own.
     page, token, history : address of the live page, its token, and how many samples of a node it shows.
     webhooks, alarms_mqtt, alarms_kafka : receivers of alarms.
@@ -44,6 +44,7 @@ class Service:
     folder: Path | None = None
     keep_old: bool = False
     late: float = 0.0
+    agree: int = 1
     silent_after: float = 0.0
     most_nodes: int = 0
     prometheus: int | None = None
@@ -71,6 +72,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         silent_after=service.silent_after,
         every=every,
         most_nodes=service.most_nodes,
+        agree=service.agree,
     )
     watch = Watch(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
     source = open_source(service)

@@ -21,6 +21,7 @@ from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.live import Live
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.report.alarm_text import RECENT, Told, describe
+from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.tables.clock import Clock, Verdict
 from icvi_jax.tables.codes import CODES, is_code
@@ -106,6 +107,7 @@ class Shard:
         self._far: dict[str, Sample] = {}  # waits for a second sample that agrees with its time
         self.olds: dict[str, float] = {}  # nodes whose samples are all old, and since when, by `time.monotonic`
         self.codes: dict[str, set[float]] = {}
+        self.incidents = Incidents()
         self._ready: list[Sample] = []
         self._recent = np.zeros((0, RING, len(self.features)), np.float64)
         self._fired, self._frozen = np.zeros((2, 0, len(self.features)), np.float64)
@@ -136,6 +138,8 @@ class Shard:
         shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
         shard.late.restore(extra["late"])
         shard.taken, shard.samples = extra["taken"], extra["samples"]
+        if "incident" in extra:
+            shard.incidents.restore(extra["incident"])
         known = extra.get("clocks") or {name: [last, None, None] for name, last in extra.get("last", {}).items()}
         shard.clocks = {name: Clock(*stored) for name, stored in known.items()}
         shard._far = {node: Sample(node, time, tuple(x)) for node, time, x in extra.get("far", ())}
@@ -380,6 +384,7 @@ class Shard:
                 "clocks": {name: [clock.last, clock.gap, clock.back] for name, clock in self.clocks.items()},
                 "far": list(self._far.values()),
                 "judge": self.judge,
+                "incident": self.incidents.stored(),
                 "recent": packed(self._recent_rows()),
                 "fired": packed(self._fired),
                 "frozen": packed(self._frozen),

@@ -1,0 +1,74 @@
+"""Incidents: alarms of several nodes close in time are one thing that happened, told in one sentence.
+
+A rate below 1e-5 a sample cannot be promised for one node. But false alarms of different nodes are independent, and
+what happens to a site happens to several of its nodes: so `--agree M` tells only what M nodes say within some minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from icvi_jax.array_api import Stored
+
+WITHIN = 300.0
+"""Seconds after the last alarm of an incident in which another one belongs to it."""
+
+
+class Member(NamedTuple):
+    """A node of an incident: its name, when its first alarm came (seconds), that time in words, and the column."""
+
+    node: str
+    at: float
+    when: str
+    column: str
+
+
+class Incidents:
+    """Groups alarms in the order in which they come.
+
+    Parameters
+    ----------
+    agree : nodes that must have an alarm before anything is told.
+    within : seconds after the last alarm in which the next one belongs to the same incident.
+
+    Examples
+    --------
+    >>> some = Incidents(agree=2)
+    >>> some.add("n1", 0.0, "14:02", "flow", 50), some.add("n1", 30.0, "14:02", "flow", 50)
+    ('', '')
+    >>> some.add("n2", 170.0, "14:05", "flow", 50)
+    '2 of 50 nodes changed between 14:02 and 14:05: first n1, column flow'
+    """
+
+    def __init__(self, agree: int = 1, within: float = WITHIN):
+        self.agree, self.within = agree, within
+        self.members: list[Member] = []
+        self.last = 0.0
+
+    def add(self, node: str, at: float, when: str, column: str, nodes: int) -> str:
+        """Add an alarm; returns the sentence of its incident where enough nodes agree, otherwise an empty text."""
+        if self.members and not abs(at - self.last) <= self.within:
+            self.members = []
+        self.last = at
+        known = next((n for n, member in enumerate(self.members) if member.node == node), None)
+        if known is None:
+            self.members.append(Member(node, at, when, column))
+        elif column and not self.members[known].column:  # an index was faster than the column that moved it
+            self.members[known] = self.members[known]._replace(column=column)
+        return self.text(nodes) if len(self.members) >= self.agree else ""
+
+    def text(self, nodes: int) -> str:
+        """The incident so far in one sentence."""
+        first, last = self.members[0], self.members[-1]
+        when = f"at {first.when}" if first.when == last.when else f"between {first.when} and {last.when}"
+        which = f": first {first.node}, column {first.column}" if first.column else f": first {first.node}"
+        return f"{len(self.members)} of {nodes:,} node{'' if nodes == 1 else 's'} changed {when}{which}"
+
+    def stored(self) -> dict[str, object]:
+        """What a restart needs."""
+        return {"members": [list(member) for member in self.members], "last": self.last}
+
+    def restore(self, stored: Mapping[str, Stored]) -> None:
+        """Go on from what `stored` returned."""
+        self.members, self.last = [Member(*member) for member in stored["members"]], float(stored["last"])

@@ -1,0 +1,62 @@
+"""Alarms of several nodes close in time are one incident; --agree tells only those."""
+
+import json
+
+import numpy as np
+from watching import PIPE, begun, messages
+
+from icvi_jax.cli import main
+
+
+def feed(nodes=6, moved=3, rows=400):
+    """Lines of a fleet of which some nodes rise in row 300, and one of the others alone in row 350."""
+    x = np.random.default_rng(0).normal(size=(rows, nodes))
+    x[300:, :moved] += 12
+    x[350:, moved] += 12
+    start = np.datetime64("2024-01-01T00:00", "s")
+    times = [str(start + np.timedelta64(60 * t, "s")) for t in range(rows)]
+    return (
+        [
+            json.dumps({"node": f"n{n}", "time": times[t], "flow": x[t, n]}).encode()
+            for t in range(rows)
+            for n in range(nodes)
+        ],
+        x,
+        times,
+    )
+
+
+def test_only_what_enough_nodes_say_is_told_and_a_restart_forgets_nothing(tmp_path):
+    lines, _, _ = feed()
+    alone, agreed = begun(), begun(agree=3)
+    alone.take(messages(lines))
+    agreed.take(messages(lines))
+    every = [json.loads(line) for line in alone.out.getvalue().splitlines()]
+    told = [json.loads(line) for line in agreed.out.getvalue().splitlines()]
+    assert any(alarm["node"] == "n3" and alarm["sample"] > 345 for alarm in every)
+    assert told and {alarm["node"] for alarm in told} <= {"n0", "n1", "n2"} and len(told) < len(every)
+    assert told[0]["nodes"].startswith("3 of 6 nodes changed ") and ": first n" in told[0]["nodes"]
+    folder = begun(tmp_path, agree=3)
+    folder.take(messages(lines[: 6 * 302 + 1]))
+    folder.save()
+    folder.close()
+    again = begun(tmp_path, agree=3)
+    again.take(messages(lines[6 * 302 + 1 :]))
+    first = folder.out.getvalue() if not folder.out.closed else ""
+    found = [json.loads(line)["node"] for line in (first + again.out.getvalue()).splitlines()]
+    assert sorted(found) == sorted(alarm["node"] for alarm in told)
+    assert PIPE is not None
+
+
+def test_a_fleet_tells_incidents(tmp_path, capsys):
+    _, x, times = feed()
+    path = tmp_path / "long.csv"
+    rows = [f"{times[t]},n{n},{x[t, n]}" for t in range(len(x)) for n in range(6)]
+    path.write_text("\n".join(["time,node,flow", *rows]))
+    assert main(["fleet", str(path), "--agree", "3", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "3 of 6 nodes changed " in said
+        and "column flow" in said
+        and "incidents, 3 nodes or more within minutes: 1" in said
+    )
