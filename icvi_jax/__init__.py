@@ -14,6 +14,7 @@ from icvi_jax.clusterers import Clusterer as Clusterer
 from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one line there)
 from icvi_jax.engine.scan import native_scan as native_scan
 from icvi_jax.engine.scan import scan as scan
+from icvi_jax.evaluation.calibrate import calibrate as calibrate
 from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export

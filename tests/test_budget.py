@@ -106,3 +106,13 @@ def test_without_a_monitor_that_takes_a_rate():
 def test_what_was_measured_is_counted_alike():
     assert icvi.Budget.of(20, per="day", streams=340, interval=600).measured(1, 340 * 144) == "1 alarm, 1 a day"
     assert icvi.Budget.of(1e-3).measured(12, 20_000) == "12 alarms, 6 in 10,000 samples"
+
+
+def test_the_rate_is_measured_on_rows_like_these():
+    x = np.random.default_rng(0).normal(size=(900, 2))
+    x[500:, 1] += 5  # a change is no quiet row
+    got = icvi.calibrate(ALONE, 1e3 * x + 1e6, replicas=40)
+    assert got.promised == 1e-3 and got.low <= got.measured <= got.high and 0.2 < got.measured / 1e-3 < 1.6
+    assert got.quiet < 900 - 60 and got.ask == pytest.approx(min(max(1e-6 / got.measured, 1e-4), 0.06))
+    with pytest.raises(ValueError, match="at least 200 are needed"):
+        icvi.calibrate(ALONE, x[:150])

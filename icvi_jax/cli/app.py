@@ -96,6 +96,31 @@ def run(
 
 
 @app.command
+def calibrate(
+    source: Source,
+    /,
+    *,
+    replicas: Annotated[int, InData] = 200,
+    data: Data = DATA_OPTIONS,
+    model: Model = MODEL_OPTIONS,
+    alarms: Alarms = ALARM_OPTIONS,
+    config: Config = CONFIG_OPTIONS,
+) -> int:
+    """Measure the false-alarm rate on quiet streams made like the rows of a file, and say which rate to ask for.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV, Parquet, NPY, NPZ; `-` is standard input) or a built-in stream: `s1`, `s2`, `s3`.
+    replicas
+        Number of quiet streams that are made.
+    """
+    from icvi_jax.cli.run import calibrate_command
+
+    return calibrate_command(source, replicas, data, model, alarms)
+
+
+@app.command
 def fleet(
     source: Source,
     /,

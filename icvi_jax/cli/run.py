@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from icvi_jax import calibrate
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
@@ -27,4 +28,14 @@ def run_command(
     result = compute(pipe, table, budget, settings_of(alarms, budget))
     written = write_all(result, output)
     summarize(result, written)
+    return 0
+
+
+def calibrate_command(source: str, replicas: int, data: Data, model: Model, alarms: Alarms) -> int:
+    """Print the false-alarm rate that was really there, and the rate to ask for."""
+    table, stream_k = table_of(source, 0, "", "auto", data)
+    alarms, _ = in_season(alarms, table)
+    pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
+    found = calibrate(pipe, table.x, replicas=replicas)
+    print(f"{found}\n--false-alarms {1e4 * found.ask:.3g}/10000")
     return 0

@@ -1,0 +1,129 @@
+"""Calibrate: the false-alarm rate that a pipeline really has on rows like yours.
+
+The rows around alarms are left out, an autoregression is fitted to each column of the rest, and its residuals are drawn
+again, whole rows at a time, so that columns stay as dependent as they were (a sieve bootstrap). Hundreds of such
+streams have the memory, the tails and the units of the recording and no change at all: every alarm on them is false.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from icvi_jax.monitors.budget import PROMISED, rate_of
+from icvi_jax.pipeline import Pipeline
+from icvi_jax.run import run, run_fleet
+from icvi_jax.spec import whole
+
+ORDER = 5
+"""Rows back that the autoregression looks."""
+
+AROUND = 30, 60
+"""Rows before and after an alarm that are left out."""
+
+LEAST = 200
+"""Quiet rows that are needed."""
+
+
+class Calibration(NamedTuple):
+    """What was promised and what was measured, in false alarms a sample.
+
+    Attributes
+    ----------
+    promised : the sum of the rates of all monitors that take one.
+    measured, low, high : the rate on the replicas, and its 95 % interval.
+    ask : the rate to ask for to get what was promised.
+    replicas, samples, quiet : streams, samples in each, and rows of the recording they were made from.
+    """
+
+    promised: float
+    measured: float
+    low: float
+    high: float
+    ask: float
+    replicas: int
+    samples: int
+    quiet: int
+
+    def __str__(self) -> str:
+        return (
+            f"promised {1e4 * self.promised:.3g} false alarms in 10,000 samples, measured {1e4 * self.measured:.3g} "
+            f"({1e4 * self.low:.3g} to {1e4 * self.high:.3g}) on {self.replicas} quiet streams of {self.samples:,} "
+            f"samples made like these {self.quiet:,} quiet rows; for what was promised ask for {self.ask:.2g} a sample"
+        )
+
+
+def calibrate(pipe: Pipeline, X: ArrayLike, *, replicas: int = 200, seed: int = 0) -> Calibration:
+    """Measure the false-alarm rate of a pipeline on quiet streams made from the rows of a recording.
+
+    It assumes that the quiet part of each column is an autoregression; cycles and bursts of variance are lost in it.
+
+    Parameters
+    ----------
+    pipe : with monitors that take `false_alarms`.
+    X : (T, p), one recorded stream; NaN where a value is missing.
+    replicas : streams that are made.
+    seed : of the drawing.
+
+    Examples
+    --------
+    >>> import numpy as np, icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3)})
+    >>> got = icvi.calibrate(pipe, np.random.default_rng(0).normal(size=(1000, 2)), replicas=20)
+    >>> 0.2 < got.measured / got.promised < 1.8 and got.low < got.measured < got.high
+    True
+    """
+    whole("calibrate", "replicas", replicas, 2)
+    rates = {name: rate_of(monitor) for name, monitor in pipe.monitors.items()}
+    names = [name for name, rate in rates.items() if rate is not None]
+    if not names:
+        raise ValueError("calibrate(pipe=…): no monitor here takes false alarms; add Change()")
+    x = np.asarray(X, float)
+    if x.ndim != 2:
+        raise ValueError(f"calibrate(X=…): expected one stream, (T, p), got shape {x.shape}")
+    promised = float(sum(rate for rate in rates.values() if rate is not None))
+    found = run(pipe, x, keep=("alarms",)).readings.alarms
+    raised = np.any([np.isin(np.asarray(found[name].code), (1, 3)) for name in names], axis=0)
+    away = np.ones(len(x), bool)
+    for t in np.flatnonzero(raised):
+        away[max(0, t - AROUND[0]) : t + AROUND[1]] = False
+    away &= np.isfinite(x).all(axis=1)
+    ends = np.flatnonzero(np.convolve(away, np.ones(ORDER + 1), "valid") == ORDER + 1) + ORDER
+    if len(ends) < LEAST:
+        raise ValueError(f"calibrate(X=…): {len(ends)} complete quiet rows in a run; at least {LEAST} are needed")
+    made = _replicas(x, ends, replicas, min(max(len(x), 1000), 4000), np.random.default_rng(seed))
+    codes = run_fleet(pipe, made, keep=("alarms",)).readings.alarms
+    alarms = sum((np.asarray(codes[name].code) == 1).sum(axis=1) for name in names) / made.shape[1]
+    measured, error = float(np.mean(alarms)), float(np.std(alarms) / np.sqrt(replicas))
+    least = 1 / (made.shape[0] * made.shape[1])
+    ask = float(np.clip(promised * promised / max(measured, least), PROMISED, 0.06))
+    low, high = max(measured - 1.96 * error, 0.0), max(measured + 1.96 * error, 3 * least)
+    return Calibration(promised, measured, low, high, ask, replicas, made.shape[1], len(ends))
+
+
+def _replicas(x: np.ndarray, ends: np.ndarray, count: int, length: int, rng: np.random.Generator) -> np.ndarray:
+    """Streams (count, length, p): each column its autoregression, driven by whole rows of residuals drawn again."""
+    p = x.shape[1]
+    center = np.median(x[ends], axis=0)
+    scale = np.where(x[ends].std(axis=0) > 0, x[ends].std(axis=0), 1.0)
+    z = (x - center) / scale
+    weights, left = np.zeros((p, ORDER)), np.zeros((len(ends), p))
+    for j in range(p):
+        past = np.stack([z[ends - k, j] for k in range(1, ORDER + 1)], axis=1)
+        target = z[ends, j]
+        ridge = past.T @ past + 1e-6 * len(ends) * np.eye(ORDER)
+        weights[j] = np.linalg.solve(ridge, past.T @ target)
+        reach = np.abs(np.roots([1.0, *-weights[j]])).max()
+        if reach >= 0.995:  # nearly a random walk: keep the replicas within the recording's range
+            weights[j] *= (0.995 / reach) ** np.arange(1, ORDER + 1)
+        left[:, j] = target - past @ weights[j]
+    left -= left.mean(axis=0)
+    warm = 200
+    e = left[rng.integers(0, len(ends), (count, length + warm))]
+    out = np.zeros_like(e)
+    for t in range(ORDER, length + warm):
+        back = out[:, t - ORDER : t][:, ::-1]  # (count, ORDER, p), the newest first
+        out[:, t] = e[:, t] + np.einsum("ckp,pk->cp", back, weights)
+    return np.asarray(out[:, warm:] * scale + center)
