@@ -7,6 +7,8 @@ Unix time in seconds (1.7e9) with its fraction.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import NamedTuple
 
 from icvi_jax.numerics.arrays import namespace
@@ -33,9 +35,19 @@ def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: obj
     return Anchor(high, low, known)
 
 
+ERROR_CODES = 2147483647.0, 2147483648.0, -2147483648.0, 4294967295.0, 4294967296.0
+"""Values that stand for a missing one and may not be an origin: next to them float32 has no digits for real values."""
+
+
+def is_error_code(x: Array) -> Array:
+    """Whether a value is one of the error codes that must not be an origin."""
+    return reduce(operator.or_, (x == code for code in ERROR_CODES))
+
+
 def set_anchor(anchor: Anchor, x: Array, there: Array) -> Anchor:
     """Make the value of `x` (p, *streams) the origin of each column that has none yet, where it is `there`."""
     xp = namespace(x)
+    there = there & ~is_error_code(x)
     fresh = there & ~anchor.set
     return Anchor(xp.where(fresh, x, anchor.high), anchor.low, anchor.set | there)
 

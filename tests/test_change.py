@@ -141,7 +141,7 @@ class TestWhatIsFound:
         "wrong, words",
         [
             ({"season": -1}, "at least 1"),
-            ({"season": "daily"}, "'auto'"),
+            ({"season": "auto"}, "--season auto finds them"),
             ({"version": 3}, "expected 2"),
             ({"version": 1, "season": 24, "jumps": True}, "leave jumps out"),
             ({"false_alarms": 0.1}, "below 1 / 15"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from icvi_jax.anchor import Anchor
+from icvi_jax.anchor import Anchor, is_error_code
 from icvi_jax.numerics.arrays import usable
 
 
@@ -50,7 +50,7 @@ class Origin:
             if len(open_rows) == 0:
                 break
             part = X[open_rows, lo:hi]
-            good = np.asarray(usable(part))
+            good = np.asarray(usable(part) & ~is_error_code(part))
             if not self._by_column:
                 good &= good.all(axis=2, keepdims=True)
             first = good.argmax(axis=1)[:, None, :]
@@ -66,7 +66,7 @@ class Origin:
         if self._set.any():
             return False
         first = np.ascontiguousarray(X[:, 0])
-        if not np.asarray(usable(first)).all():
+        if not np.asarray(usable(first) & ~is_error_code(first)).all():
             return False
         self.value = first.astype(np.float64)
         if first.dtype != self.dtype:  # two words of the state may have fewer digits

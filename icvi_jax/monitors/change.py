@@ -110,8 +110,7 @@ class Change(SampleMonitor):
     silent : rows at the start without alarms.
     indices : names of indices that are channels too.
     season : rows in a cycle, such as 144 for a day of ten-minute means. The usual value of each column at that row is
-        subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. "auto": it is found in
-        the rows (`run`, `run_fleet`, `Live` and the command do so). None: no cycle.
+        subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. None: no cycle.
     version : 2; 1 is the definition of 0.2, for one more version. A state saved by 0.2 goes on with version 1.
     slower, spread, jumps : deprecated options of version 1, which giving one means; version 2 sees what they were for.
 
@@ -129,7 +128,7 @@ class Change(SampleMonitor):
     false_alarms: float = 1e-3
     silent: int = 60
     indices: tuple[str, ...] = static(())
-    season: int | str | None = static(None)
+    season: int | None = static(None)
     version: int = static(2)
     slower: bool = static(False)
     spread: bool = static(False)
@@ -151,11 +150,13 @@ class Change(SampleMonitor):
             raise ValueError(f"Change(version={self.version!r}): expected 2, or 1 for the definition of 0.2")
         if self.version == 1 and is_number(self.silent) and self.silent == Change.silent:
             settle(self, silent=change_first.SILENT)
-        if self.season == 0 and not isinstance(self.season, str):
+        if self.season == 0:
             settle(self, season=None)
         if isinstance(self.season, str):
-            if self.season != seasons.AUTO:
-                raise ValueError(f"Change(season={self.season!r}): expected rows of a cycle, such as 144, or 'auto'")
+            raise ValueError(
+                f"Change(season={self.season!r}): expected the rows of a cycle, such as 144; those of a recording are "
+                f"icvi_jax.tables.cycle.cycle(X).rows, and icvi run --season auto finds them"
+            )
         elif self.season is not None:
             whole("Change", "season", self.season)
         if self.season and self.jumps:
@@ -319,7 +320,7 @@ class Change(SampleMonitor):
 
     @property
     def _rows(self) -> int:
-        return self.season if isinstance(self.season, int) else 0
+        return self.season or 0
 
     @property
     def _options(self) -> change_first.Options:

@@ -12,9 +12,6 @@ from typing import NamedTuple
 from icvi_jax.numerics.arrays import advance, larger, namespace
 from icvi_jax.types import Array, Namespace
 
-AUTO = "auto"
-"""The season is found in the rows."""
-
 SLOWEST = 0.1
 """Gain of the profile from the tenth season on."""
 
