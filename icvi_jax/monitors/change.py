@@ -122,7 +122,7 @@ class Change(SampleMonitor):
     >>> pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
     >>> alarm = icvi.run(pipe, x).readings.alarms["change"]
     >>> [(int(t), int(alarm.cause[t])) for t in np.flatnonzero(alarm.code)]
-    [(402, 1)]
+    [(401, 1)]
     """
 
     false_alarms: float = 1e-3
