@@ -14,6 +14,7 @@ import pytest
 import icvi_jax as icvi
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
+from icvi_jax.spec import changed
 
 DATA = Path(__file__).parent / "data"
 STOP = 160
@@ -131,14 +132,16 @@ def test_a_watch_of_an_earlier_version_goes_on(tmp_path):
     command = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb", "--no-standardize"]
     done = subprocess.run([*command, "--checkpoint", folder], input=feed, text=True, capture_output=True, check=True)
     assert "continuing after 280 samples of 2 nodes" in done.stderr and len(then) == 2
-    for now, old in zip((json.loads(line) for line in done.stdout.splitlines()), then, strict=True):
-        for field in ("id", "node", "time", "alarm", "index", "clusters", "sample"):
-            assert now[field] == old[field], field
-        np.testing.assert_allclose(now["value"], old["value"], rtol=2e-3)
-        np.testing.assert_allclose(now["score"], old["score"], rtol=0.05)  # learned thresholds learn otherwise now
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    for field in ("id", "node", "time", "alarm", "index", "clusters", "sample"):
+        assert found[0][field] == then[0][field], field
+    np.testing.assert_allclose(found[0]["value"], then[0]["value"], rtol=2e-3)
+    # since 0.3 `Distress` does not learn from what it suspects, so that it recovers later
+    assert [(one["node"], one["alarm"]) for one in found] == [(one["node"], one["alarm"]) for one in then]
     pipe = pipeline_of(Model(k=2, index=("xb",), standardize=False))
     whole = icvi.run_fleet(pipe, x.T[:, :, None]).state
-    found = icvi.load_checkpoint(folder, pipe, xp=np).state
+    had = {name: one for name, one in pipe.monitors.items() if name != "stuck"}
+    found = icvi.load_checkpoint(folder, changed(pipe, monitors=had), xp=np).state
     np.testing.assert_allclose(found.anchor.high + found.anchor.low, whole.anchor.high + whole.anchor.low)
     np.testing.assert_allclose(found.clusterer.centers, whole.clusterer.centers, rtol=1e-4, atol=1e-4)
 

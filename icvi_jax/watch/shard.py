@@ -19,10 +19,12 @@ from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
 from icvi_jax.live import Live
+from icvi_jax.monitors import Stuck
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.report.alarm_text import RECENT, Told, describe
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
+from icvi_jax.spec import changed
 from icvi_jax.tables.clock import Clock, Verdict
 from icvi_jax.tables.codes import CODES, is_code
 from icvi_jax.tables.rules import LEAST_ROWS, by_values
@@ -130,7 +132,13 @@ class Shard:
         except CheckpointError as problem:
             if "configuration" not in str(problem):
                 raise
-            raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
+            # a watch of 0.2 goes on with the monitors it had: there was no alarm for sensors that are stuck
+            had = {name: one for name, one in pipe.monitors.items() if not isinstance(one, Stuck)}
+            try:
+                live = Live.load(folder, changed(pipe, monitors=had), keep=KEEP)
+            except (CheckpointError, ValueError):
+                raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
+            pipe = live.pipe
         extra: Mapping[str, Any] = live.extra or {}  # written by `save`
         if extra.get("layout") not in (3, 4, LAYOUT):
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: use a new folder")
