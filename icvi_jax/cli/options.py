@@ -27,7 +27,7 @@ class Panel:
     """Largest number of clusters of `oec`; 16 if not given."""
     set: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
     """Further options of the clusterer, such as `gain=10 far=2.5`; `icvi clusterers` lists them."""
-    index: tuple[str, ...] = ("xb", "db", "health")
+    index: tuple[str, ...] = ("xb", "db")
     """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises alarms."""
     forgetting: float = 0.9
     """Weight of the past at each sample: 0.9 remembers about 10 samples, 1 forgets nothing."""
