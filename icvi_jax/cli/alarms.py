@@ -77,9 +77,15 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
 
 def in_season(alarms: Alarms, data: Table | Fleet) -> tuple[Alarms, tuple[str, ...]]:
     """The alarms with a cycle found in the data, where it is asked for, and what to say about it."""
-    if alarms.season != AUTO:
+    if alarms.season not in ("0", AUTO):
         return alarms, ()
     rows, share = cycle(data.x)
+    if alarms.season != AUTO:  # not asked for: say what it would do
+        most = int(share.argmax())
+        words = (
+            f"a cycle of {rows} rows explains {share[most]:.0%} of {data.features[most]!r}: --season auto would use it"
+        )
+        return alarms, (words,) if rows else ()
     found = replace(alarms, season=str(rows))
     if not rows:
         return found, ("no cycle was found: changes are looked for in the columns as they are",)

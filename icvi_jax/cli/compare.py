@@ -161,6 +161,8 @@ def _summarize(result: Result, written: list[Path]) -> None:
         tell_table(("candidate", *columns), zip(result.nodes, *columns.values()))
     else:  # candidates are the columns: there are few of them
         tell_table(("candidate", *result.nodes), [(head, *cells) for head, cells in columns.items()])
+    if any(best >= 0 for best, _ in choice.values()):
+        say("* the candidate that the index prefers")
     for name, (best, _) in choice.items():
         verdict = f"prefers {result.nodes[best]}" if best >= 0 else "has no preference"
         say(f"{name} ({GOOD[result.about[name].goal]} is good) {verdict}")

@@ -191,3 +191,11 @@ def test_a_distress_that_counts_with_its_spike_is_said(tmp_path, capsys):
     assert columns and index and int(index[2]) >= 1
     total = re.search(r"raised: (\d+) alarms.*; (\d+) distress after a spike count", out)
     assert total and int(total[1]) == int(columns[1]) + int(index[1]) and total[2] == index[2]
+
+
+def test_a_cycle_that_nobody_asked_for_is_said(tmp_path, capsys):
+    t = np.arange(1500)
+    x = np.random.default_rng(0).normal(size=1500) + 3 * np.sin(2 * np.pi * t / 48)
+    (tmp_path / "day.csv").write_text("temp_C\n" + "\n".join(map(str, x)))
+    assert main(["run", str(tmp_path / "day.csv"), "--out", str(tmp_path / "o")]) == 0
+    assert re.search(r"a cycle of 48 rows explains \d\d% of 'temp_C': --season auto would", capsys.readouterr().out)

@@ -4,7 +4,7 @@ import { tiles, drawFleet, onChoose } from "./fleet.js";
 import { drawNode } from "./node.js";
 
 const EVENTS = 500;
-let page = 0, index = "", paused = false, busy = false, again = false, fleet = null, node = null, chosen = null;
+let page = 0, index = "", paused = false, busy = false, again = false, fleet = null, node = null, chosen = null, shut = false;
 let waiting = { now: null, events: [] };
 
 // ---- events of the watch -----------------------------------------------------------------------------------------------
@@ -42,6 +42,7 @@ async function refresh(force) {
   try {
     fleet = await ask("api/fleet", { page, search: $("find").value, index }) || fleet;
     if (fleet) { page = fleet.page; index = fleet.index; drawFleet(fleet, chosen); }
+    if (chosen === null && !shut && fleet?.found === 1 && !$("find").value) chosen = fleet.nodes[0].name; // a single node opens by itself
     if (chosen !== null) { node = await ask("api/node", { name: chosen }); if (node) { $("node").hidden = false; drawNode(node); } }
     document.body.dataset.ready = "yes";
   } catch (problem) { if (!(problem instanceof TypeError)) throw problem; /* the watch is away: the event source says so */ } finally { busy = false; }
@@ -56,7 +57,7 @@ async function choose(name, look = true) {
   if (look) $("node").scrollIntoView({ block: "nearest", behavior: "smooth" });
 }
 onChoose(choose);
-$("shut").onclick = () => { chosen = node = null; $("node").hidden = true; history.replaceState(null, "", location.pathname); refresh(true); };
+$("shut").onclick = () => { chosen = node = null; shut = true; $("node").hidden = true; history.replaceState(null, "", location.pathname); refresh(true); };
 $("pause").onclick = () => {
   paused = !paused;
   $("pause").textContent = paused ? "Go on" : "Pause"; $("pause").setAttribute("aria-pressed", paused);
