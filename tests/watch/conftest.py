@@ -14,15 +14,10 @@ def expected():
     return found
 
 
-@pytest.fixture(scope="session", autouse=True)
-def abandoned_stores_are_closed():
+def close_abandoned(store):
     """Tests leave watches as a kill leaves them, or just let go of them: from Python 3.13 on, that is a warning."""
+    if "_lock" in vars(store):
+        store.close()
 
-    def close(store):
-        if "_lock" in vars(store):
-            store.close()
 
-    patch = pytest.MonkeyPatch()
-    patch.setattr(Store, "__del__", close, raising=False)
-    yield
-    patch.undo()
+Store.__del__ = close_abandoned  # until the process ends: some are let go of after the last test
