@@ -201,7 +201,15 @@ def share_budget(
 
 
 def use_all_cores(cores: int | None = None) -> int:
-    """How many cores a fleet uses. Deprecated: calling this has no effect, native code uses all cores by itself."""
+    """How many cores a fleet uses. Deprecated: calling this has no effect, native code uses all cores by itself.
+
+    Examples
+    --------
+    >>> import warnings, icvi_jax as icvi
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     icvi.use_all_cores(2)
+    2
+    """
     warnings.warn("use_all_cores() has no effect and will be removed", DeprecationWarning, stacklevel=2)
     if cores is not None:
         return cores

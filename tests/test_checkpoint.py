@@ -16,7 +16,7 @@ import icvi_jax as icvi
 from icvi_jax.checkpoint import container
 from icvi_jax.checkpoint.schema import describe, difference
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+SLOW = Path(__file__).resolve().parent / "slow"
 
 
 def pipeline(forgetting=0.9, k=2, **more):
@@ -212,9 +212,9 @@ def test_descriptions_compare_numbers_by_value():
 
 
 @pytest.mark.parametrize("script", ("mutated_checkpoints.py --files 50", "kill.py --kills 20"))
-def test_a_tenth_of_the_benchmark(script):
+def test_a_tenth_of_the_slow_test(script):
     name, *options = script.split()
-    command = [sys.executable, BENCHMARKS / name, *options]
+    command = [sys.executable, SLOW / name, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -158,7 +158,7 @@ def test_the_state_goes_on_in_a_run_and_comes_back():
 
 
 def test_a_tenth_of_the_soak():
-    script = Path(__file__).resolve().parents[1] / "benchmarks" / "soak.py"
+    script = Path(__file__).resolve().parents[1] / "tests" / "slow" / "soak.py"
     command = [sys.executable, script, "--samples", "1e7"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -35,7 +35,7 @@ def test_products_are_made_where_they_are_summed():
 
 
 @pytest.mark.parametrize(
-    "clusterer, most", [(icvi.SequentialKMeans(k=10), 190), (icvi.OnlineEllipsoidal(capacity=8), 250)]
+    "clusterer, most", [(icvi.SequentialKMeans(k=10), 175), (icvi.OnlineEllipsoidal(capacity=8), 250)]
 )
 def test_a_step_in_order_is_the_same_list_and_needs_few_registers(clusterer, most):
     pipe = icvi.Pipeline(clusterer=clusterer, panel=icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin())))

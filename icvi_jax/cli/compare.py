@@ -169,8 +169,8 @@ def _summarize(result: Result, written: list[Path]) -> None:
     lone = [node for node, one in zip(result.nodes, alone(result)) if one]
     if lone:
         say(f"{', '.join(lone)}: {ONE_CLUSTER} (–: not defined for a single cluster)")
-    for name in columns_of(result):
-        sentences = told(result, 0, name)
+    if columns_of(result):
+        sentences = [sentence for name in columns_of(result) for sentence in told(result, 0, name)]
         say(f"alarms of columns, the same for all clusterers: {len(sentences) or 'none'}")
         for sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")

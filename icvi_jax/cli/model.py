@@ -115,5 +115,6 @@ def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.fl
     which = f"the spread of {features[int(np.argmax(spreads))]!r} is {times:,.3g} times that of "
     which += repr(features[int(np.argmin(positive))])
     if standardizes(model):
-        return []
+        said = f"{which}; columns are standardized (--no-standardize leaves them as they are)"
+        return [said] if model.standardize is None else []
     return [f"{which}, so it counts for more (--standardize gives all columns equal weight)"]

@@ -67,7 +67,7 @@ class Stuck(SampleMonitor):
     >>> pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"stuck": icvi.Stuck()})
     >>> alarm = icvi.run(pipe, x).readings.alarms["stuck"]
     >>> [(int(t), int(alarm.cause[t])) for t in np.flatnonzero(alarm.code)]
-    [(309, 1)]
+    [(311, 1)]
     """
 
     finds: ClassVar[str] = "repeats"

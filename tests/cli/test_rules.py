@@ -55,7 +55,7 @@ COMMAS = "Zeit;T;Menge\n" + "".join(
             SCALES,
             "pressure, flow",
             "",
-            ["the spread of 'pressure' is", "so columns are standardized (--no-standardize leaves them as they are)"],
+            ["the spread of 'pressure' is", "; columns are standardized (--no-standardize leaves them as they are)"],
         ),
         (
             COMMAS,

@@ -58,7 +58,7 @@ def test_what_a_run_writes_has_names_and_surprise(tmp_path, capsys):
     x = homes[np.arange(300) // 150] + rng.normal(size=(300, 2))
     np.save(tmp_path / "x.npy", x)
     command = ["run", str(tmp_path / "x.npy"), "--clusterer", "merge-split", "--slots", "6", "--index", "xb"]
-    assert main([*command, "--out", str(tmp_path / "o")]) == 0
+    assert main([*command, "--no-standardize", "--out", str(tmp_path / "o")]) == 0
     assert "merge-split, slots = 6" in capsys.readouterr().out
     pipe = icvi.Pipeline(clusterer=icvi.MergeSplit(slots=6), panel=None)
     want = icvi.run(pipe, x).readings

@@ -110,7 +110,7 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     spots = [d for d in range(rank) if d not in numbers.offset_dims]
 
     def join(arrays: list[np.ndarray]) -> np.ndarray:
-        whole = np.stack(arrays).reshape(*places, *window) if arrays else np.zeros((*places, *window), np.int64)
+        whole = np.stack(arrays).reshape((*places, *window)) if arrays else np.zeros((*places, *window), np.int64)
         return np.moveaxis(whole, range(len(places)), spots)
 
     flat = list(parts.reshape(-1))
