@@ -45,13 +45,14 @@ class _Made(NamedTuple):
 class Run(_Made):
     """The result of a run: the final state, and the readings stacked over time.
 
+    It also has `samples` and `features`, the samples (T, p) or (N, T, p) and the names of their columns, for sentences;
+    they are None and empty where samples came in chunks.
+
     Attributes
     ----------
     state : `run(pipe, more, state=run.state)` continues from it.
     readings : a `Reading` of arrays whose first axes are (T,), or (N, T) for a fleet; None in fields that were not
     kept.
-    samples, features : the samples (T, p) or (N, T, p) and the names of their columns, for sentences; None and empty
-    where they came in chunks.
 
     Examples
     --------

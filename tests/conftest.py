@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # otherwise scikit-learn counts cores with tools that may be missing
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS))
 SHARED = TESTS.parents[1] / "shared" / "data"

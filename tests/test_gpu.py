@@ -49,8 +49,14 @@ def test_the_check_says_that_there_is_no_card(capsys):
     assert "no CUDA device" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiler(require):
+    """The stand-in is written in C."""
+    require("gcc")
+
+
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory):
+def driver(compiler, tmp_path_factory):
     """The stand-in, and `implementation="cuda"` launched on it although the platform is a CPU."""
     if ctypes.util.find_library("cuda"):
         pytest.skip("the real driver is here: python -m icvi_jax.gpu_check")

@@ -340,7 +340,7 @@ def ffi_fields(text):
     text = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", r"void* \1;", text)
     known = {"XLA_FFI_Extension_Base": (8 * 3, 8), "XLA_FFI_Api_Version": (8 * 2 + 4 * 2, 8)}
     found = {}
-    for name, body in re.findall(r"struct (XLA_FFI_\w+) \{([^{}]*)\};", text):
+    for name, body in re.findall(r"struct (XLA_FFI_\w+) \{([^{}]*)\}\s*\w*;", text):
         at, widest, fields = 0, 1, {}
         for kind, star, field in re.findall(r"(?:const )?(?:struct )?([\w:]+)\s*(\**)\s*(\w+)\s*;", body):
             size, align = (8, 8) if star or kind == "void" else known.get(kind, (SIZES.get(kind, 4),) * 2)

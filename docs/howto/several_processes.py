@@ -61,9 +61,9 @@ def main(coordinator: str, processes: int, me: int, folder: Path) -> None:
 
     for at in range(start, ROWS, CHUNK):
         state, xb, worst = advance(state, spread(rows(nodes, at).astype(np.float32)))
+        np.save(folder / f"xb-{me}-{at}.npy", own(xb))  # before the checkpoint, which says that this chunk is done
         icvi.save(folder / f"{mine}-{at + CHUNK}.icvi", pipe, jax.tree.map(own, state))
         (folder / f"{mine}-{at - CHUNK}.icvi").unlink(missing_ok=True)  # the last two are kept
-        np.save(folder / f"xb-{me}-{at}.npy", own(xb))
         print(f"process {me}: rows {at}–{at + CHUNK}, worst node {int(worst)}", flush=True)
 
 

@@ -131,7 +131,7 @@ def test_the_hour_that_comes_twice_is_kept(tmp_path, capsys):
     shard.take([("a", str(t), row) for t, row in zip(local[-30:], x)])  # sent again: not counted again
     assert (shard.samples, shard.old) == (500, 30)
     keep, fixed, notes = believed_rows(local.astype("datetime64[us]"))
-    assert keep.all() and (np.diff(fixed) >= np.timedelta64(0)).all() and "6 rows are in the hour" in notes[0]
+    assert keep.all() and (np.diff(fixed) >= np.timedelta64(0, "us")).all() and "6 rows are in the hour" in notes[0]
 
 
 def test_a_counter_is_taken_out_however_samples_come():
