@@ -26,7 +26,7 @@ import clusterer_streams as data
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.numerics import quantiser
+from icvi_jax.clusterers import mergesplit
 
 OURS = {
     "MacQueen, k = 3": icvi.SequentialKMeans(k=3),
@@ -151,7 +151,7 @@ def main():
     for name in [name for name in OURS if names and not name.startswith(names)]:
         del OURS[name]
     if options.flat:
-        quantiser.NARROW = 0.0
+        mergesplit.NARROW = 0.0
     if options.pages:
         return pages(*options.pages)
     if options.speed:

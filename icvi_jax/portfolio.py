@@ -9,8 +9,7 @@ from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.indices.health import Health
-from icvi_jax.numerics.arrays import advance, cast, count, far, larger, namespace, slots, smallest, squares
-from icvi_jax.numerics.ward import pointed
+from icvi_jax.numerics.arrays import advance, cast, count, far, larger, namespace, pointed, slots, smallest, squares
 from icvi_jax.panel import Panel
 from icvi_jax.spec import above, number, required, spec
 from icvi_jax.statistics.groups import homes

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.indices import catalogue
 
 HERE = Path(__file__).resolve().parent
 COVARIANCES = ("ni", "rcip", "rh")

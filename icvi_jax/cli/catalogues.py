@@ -7,7 +7,7 @@ from icvi_jax.cli.terminal import say, tell_table
 
 def show_indices() -> int:
     """Print the catalogue of indices."""
-    from icvi_jax.indices.catalogue import catalogue
+    from icvi_jax.indices import catalogue
 
     rows = []
     for entry in catalogue():

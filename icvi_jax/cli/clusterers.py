@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from icvi_jax.cli.options import Model
 from icvi_jax.cli.terminal import say, tell_table
-from icvi_jax.clusterers import Clusterer
-from icvi_jax.clusterers.catalogue import Entry, catalogue
+from icvi_jax.clusterers import Clusterer, ClustererEntry, catalogue
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.portfolio import Portfolio
 
@@ -22,7 +21,7 @@ AUTO = range(2, 13)
 FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> ClustererEntry:
     """The clusterer of that name."""
     known = {entry.name: entry for entry in catalogue()}
     if name not in known:

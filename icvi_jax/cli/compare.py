@@ -17,7 +17,7 @@ from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, tell_source
 from icvi_jax.cli.terminal import say, tell_table, tell_written
-from icvi_jax.clusterers.catalogue import catalogue
+from icvi_jax.clusterers import catalogue
 from icvi_jax.evaluation import match
 from icvi_jax.report.alarm_text import at, count_alarms, told
 from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes

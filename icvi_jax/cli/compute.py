@@ -13,7 +13,7 @@ import icvi_jax as icvi
 from icvi_jax.cli.clusterers import clusterer_in, described
 from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
-from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.indices import catalogue
 from icvi_jax.indices.health import LOW, health_sentence, trust_of
 from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, count_alarms

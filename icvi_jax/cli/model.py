@@ -13,7 +13,7 @@ import icvi_jax as icvi
 from icvi_jax.cli.alarms import budget_of, monitors_of
 from icvi_jax.cli.clusterers import clusterer_of, entry_of
 from icvi_jax.cli.options import Alarms, Model
-from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
 

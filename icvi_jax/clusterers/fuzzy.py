@@ -6,9 +6,8 @@ from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.numerics import ellipsoid
-from icvi_jax.numerics.arrays import cast, count, namespace, position, slots, smallest, squares
+from icvi_jax.numerics.arrays import cast, count, namespace, position, seat, slots, smallest, squares
 from icvi_jax.numerics.moments import share, weights
-from icvi_jax.numerics.seeding import seat
 from icvi_jax.spec import above, finite, required, spec, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, count, larger, namespace, slots, squares
-from icvi_jax.numerics.seeding import seat
+from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, count, larger, namespace, seat, slots, squares
 from icvi_jax.spec import above, one_of, required, spec, static, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 

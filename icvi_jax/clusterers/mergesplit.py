@@ -1,15 +1,30 @@
-"""A quantiser that merges and splits its slots, with links from slots to clusters: it finds k."""
+"""A quantiser that merges and splits its slots, with links from slots to clusters: it finds k.
+
+Slots have centres v, masses n and mean squared radii q."""
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+import math
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.numerics import links, quantiser
 from icvi_jax.numerics import traffic as traffic_of
-from icvi_jax.numerics.arrays import advance, cast, count, far, larger, namespace, position, slots, smaller, smallest
+from icvi_jax.numerics.arrays import (
+    advance,
+    cast,
+    count,
+    far,
+    larger,
+    namespace,
+    pointed,
+    position,
+    slots,
+    smaller,
+    smallest,
+    squares,
+)
 from icvi_jax.numerics.arrays import squares as sum_of_squares
-from icvi_jax.numerics.ward import cheapest, pointed
+from icvi_jax.numerics.pairs import Pairs, Terms, cheapest_merge
 from icvi_jax.spec import above, finite, number, spec, static, whole
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Shown
 
@@ -106,8 +121,8 @@ class MergeSplit(Clusterer):
 
     def __post_init__(self) -> None:
         whole("MergeSplit", "slots", self.slots, 2)
-        fits = f"at most {links.MOST}: links are the bits of one word"
-        number("MergeSplit", "slots", self.slots, self.slots <= links.MOST, fits)
+        fits = f"at most {MOST_SLOTS}: links are the bits of one word"
+        number("MergeSplit", "slots", self.slots, self.slots <= MOST_SLOTS, fits)
         above("MergeSplit", "memory", self.memory, 1)
         above("MergeSplit", "mass_memory", self.mass_memory, 1)
         finite("MergeSplit", "far", self.far, 0)
@@ -143,7 +158,7 @@ class MergeSplit(Clusterer):
         some, full = active[0, ...], active[-1, ...]  # slots fill in order
         d = xp.where(some, xp.min(d, axis=0), xp.zeros_like(spread))
 
-        cost, first, second = cheapest(v, xp.where(active, n, xp.ones_like(n)))
+        cost, first, second = cheapest_merge(v, xp.where(active, n, xp.ones_like(n)))
         cost = xp.where(full, cost, xp.zeros_like(cost))
         mass, radius = pointed(n, hit), pointed(q, hit)
         apart = ~some | ((d > cast(self.far, x) ** 2 * spread) & (d > 0))
@@ -156,9 +171,9 @@ class MergeSplit(Clusterer):
         merge = Merge(into & (full & born), gone & (full & born))
         new = born & ((full & gone) | (~full & (slots(hit, K) == count(active))))
         joins = hit & ~born
-        v, n, q = quantiser.absorbed((v, n, q), e, d, joins, 1 / cast(self.memory, x))
-        v, n, q = quantiser.merged((v, n, q), merge)
-        v, n, q = quantiser.placed((v, n, q), x, new, hit & split)
+        v, n, q = absorb_sample((v, n, q), e, d, joins, 1 / cast(self.memory, x))
+        v, n, q = merge_slots((v, n, q), merge)
+        v, n, q = place_slot((v, n, q), x, new, hit & split)
         names = xp.where(new, xp.where(split, pointed(state.names, hit), state.fresh), state.names)
         fresh = advance(state.fresh, born & ~split)
 
@@ -172,8 +187,8 @@ class MergeSplit(Clusterer):
             keep = xp.where(seen, 1 - once, xp.ones_like(once))
             pairs, terms = traffic_of.followed(traffic, keep, two, merge, (hit & split, new), pointed(n, new))
             traffic, busy = pairs.matrix(terms, 0.0), traffic_of.busy(pairs, terms, n, self.traffic)
-        linked, home = quantiser.grouped((v, n, q), active | new, spread, links.without(state.linked, new), busy)
-        names, fresh, k = links.named(home, n, names, active | new, fresh)
+        linked, home = group_slots((v, n, q), active | new, spread, drop_links(state.linked, new), busy)
+        names, fresh, k = name_components(home, n, names, active | new, fresh)
 
         made = MergeSplitState(v, n, q, active | new, names, linked, spread, samples, fresh, traffic)
         given = new | joins
@@ -191,3 +206,183 @@ class MergeSplit(Clusterer):
             merge=merge,
         )
         return made, event
+
+
+Slots: TypeAlias = tuple[Array, Array, Array]
+"""Centres v (k, p, *streams), masses n and mean squared radii q (k, *streams)."""
+
+NEAR, NARROW = 1.25, 1.04
+"""Slots touch within NEAR times the sum of their radii; NARROW √(3/p) times, where that is more: p = 1 or 2."""
+
+
+def absorb_sample(slots: Slots, e: Array, d: Array, hit: Array, least: Array) -> Slots:
+    """The slot `hit` gets a sample at a difference of `e` (k, p, *streams) and squared distance d; it moves by 1/n, at
+    least by `least`.
+    """
+    xp = namespace(e)
+    v, n, q = slots
+    n = n + xp.astype(hit, n.dtype)
+    g = larger(1 / xp.where(n > 0, n, xp.ones_like(n)), least)
+    g = xp.where(hit, g, xp.zeros_like(g))
+    return v + g[:, None, ...] * e, n, (1 - g) * (q + g * d)
+
+
+def merge_slots(slots: Slots, merge: tuple[Array, Array]) -> Slots:
+    """Merge two slots: the slot of the first mask of `merge` gets the members of both."""
+    xp = namespace(slots[0])
+    (va, na, qa), (vb, nb, qb) = (tuple(pointed(a, mask) for a in slots) for mask in merge)
+    m = xp.where(na > 0, na + nb, xp.ones_like(na))
+    v = (na * va + nb * vb) / m
+    q = (na * qa + nb * qb) / m + na * nb * squares(va - vb) / (m * m)
+    old_v, old_n, old_q = slots
+    into, _ = merge
+    return (
+        xp.where(into[:, None, ...], v, old_v),
+        xp.where(into, m, old_n),
+        xp.where(into, q, old_q),
+    )
+
+
+def place_slot(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
+    """The slot `new` begins at the sample: with half of the slot `split`, or with mass 1 and radius 0."""
+    xp = namespace(x)
+    v, n, q = slots
+    half = xp.where(split, xp.full_like(n, 0.5), xp.ones_like(n))
+    n, q = half * n, half * q
+    mass = pointed(n, split)  # 0 where none was split
+    return (
+        xp.where(new[:, None, ...], x, v),
+        xp.where(new, larger(mass, xp.ones_like(mass)), n),
+        xp.where(new, pointed(q, split), q),
+    )
+
+
+def group_slots(
+    slots: Slots, active: Array, spread: Array, linked: Array, busy: tuple[Terms, Terms] | None = None
+) -> tuple[Array, Array]:
+    """Links, as words of bits, and the component (k, *streams) each slot belongs to.
+
+    Slots with a fifth of the mean mass or more are linked when their radii nearly touch, and stay so until they are a
+    fifth further apart. The others go with the nearest of these, if it is near enough. `busy` says for every pair
+    whether there is traffic enough for a new link, and for an old one; None: no matter.
+    """
+    xp = namespace(slots[0])
+    v, n, q = slots
+    near = max(NEAR, NARROW * math.sqrt(3 / v.shape[1]))
+    wide = 1.2 * near
+    number = xp.astype(count(active), n.dtype)
+    strong = active & (n >= 0.2 * xp.sum(n, axis=0) / larger(number, xp.ones_like(number)))
+    r = xp.sqrt(larger(q, spread / 4))
+
+    pairs = Pairs(active)
+    D = pairs.distances(v)
+    reach = pairs.each(lambda a, b: (a + b) * (a + b), r)
+    own = slot_bits(linked) + xp.zeros_like(linked)
+    old = pairs.each(lambda row, _a, _b, bit: (row & bit) != 0, linked, own)
+    both = pairs.each(lambda a, b: a & b, strong)
+    close = [d <= wide * wide * s for d, s in zip(D, reach)]
+    start = [d <= near * near * s for d, s in zip(D, reach)]
+    stay = [was & c for was, c in zip(old, close)]
+    if busy is not None:
+        start, stay = ([ok & much for ok, much in zip(*two)] for two in zip((start, stay), busy))
+    linked = pack_links(pairs.matrix([ok & (a | b) for ok, a, b in zip(both, start, stay)], False))
+    home = find_components(linked)
+    return linked, adopt_weak(home, active & ~strong, strong, pairs.matrix(D, 0.0), pairs.matrix(close, False))
+
+
+MOST_SLOTS = 31
+"""Most slots whose links fit into the bits of one word, without its sign: bit e of word c says that slots c and e are
+linked. Connected slots are a component, numbered by its lowest slot."""
+
+
+def slot_bits(like: Array) -> Array:
+    """The word of each slot alone, 1, 2, 4, …: (k, 1, …), to broadcast against `like` (k, *streams)."""
+    xp = namespace(like)
+    words = xp.asarray([1 << c for c in range(like.shape[0])], dtype=xp.int32)
+    return xp.reshape(words, (like.shape[0],) + (1,) * (like.ndim - 1))
+
+
+def pack_links(matrix: Array) -> Array:
+    """The words (k, *streams) of a symmetric boolean matrix (k, k, *streams)."""
+    xp = namespace(matrix)
+    each = (xp.astype(matrix[:, e, ...], xp.int32) * (1 << e) for e in range(matrix.shape[0]))
+    return sum(each, start=xp.zeros_like(matrix[:, 0, ...], dtype=xp.int32))
+
+
+def drop_links(words: Array, gone: Array) -> Array:
+    """The words with all links of the slots `gone` (k, *streams) cut."""
+    xp = namespace(words)
+    zero = xp.zeros_like(words)
+    word = xp.sum(xp.where(gone, slot_bits(words) + zero, zero), axis=0, dtype=xp.int32)
+    return xp.where(gone, zero, words & ~word)
+
+
+def find_components(words: Array) -> Array:
+    """The component (k, *streams) of each slot, as the word of the lowest slot that it is connected with.
+
+    After round e everything that can be reached through slots 0 … e is known (Warshall).
+    """
+    xp = namespace(words)
+    reached = words | slot_bits(words)
+    for e in range(words.shape[0]):
+        through = (reached & (1 << e)) != 0
+        reached = xp.where(through, reached | reached[e, ...], reached)
+    return reached & -reached  # only the lowest bit
+
+
+def adopt_weak(home: Array, weak: Array, strong: Array, distance: Array, close: Array) -> Array:
+    """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own.
+
+    Parameters
+    ----------
+    home : (k, *streams), components of the strong slots, as words.
+    weak, strong : (k, *streams), boolean.
+    distance, close : (k, k, *streams), distances of slots, and whether two are close enough.
+    """
+    xp = namespace(home)
+    own = slot_bits(home) + xp.zeros_like(home)
+    nearest, found = xp.full_like(distance[:, 0, ...], xp.inf), own
+    for e in range(home.shape[0]):
+        nearer = strong[e, ...] & (distance[:, e, ...] < nearest)
+        nearest = xp.where(nearer, distance[:, e, ...], nearest)
+        found = xp.where(nearer, xp.where(close[:, e, ...], home[e, ...] + xp.zeros_like(own), own), found)
+    return xp.where(weak, found, home)
+
+
+def name_components(home: Array, mass: Array, names: Array, active: Array, fresh: Array) -> tuple[Array, Array, Array]:
+    """Persistent names: a component claims the name of its heaviest slot; of several claims the heaviest wins.
+
+    Parameters
+    ----------
+    home : (k, *streams), the component of each slot, as the word of its lowest slot.
+    mass, names, active : (k, *streams), of the slots.
+    fresh : (*streams), the next new name: the others get it and those that follow, in the order of their numbers.
+
+    Returns
+    -------
+    names (k, *streams), the next new name, and how many components there are (*streams).
+    """
+    xp, k = namespace(home), home.shape[0]
+    zero, own = xp.zeros_like(mass), slot_bits(home)
+    total, heaviest = zero, zero
+    claim = xp.zeros_like(names) - 2 - slots(names, k)  # a unique claim where there is no component
+    for c in range(k):
+        member = active[c, ...] & (home[c, ...] == own)
+        heavier = member & (mass[c, ...] > heaviest)
+        heaviest = xp.where(heavier, mass[c, ...] + zero, heaviest)
+        claim = xp.where(heavier, names[c, ...] + xp.zeros_like(claim), claim)
+        total = xp.where(member, total + mass[c, ...], total)
+    # Of g and a rival h below it, h wins unless g is heavier; of g and one above it, g wins unless h is heavier.
+    same = claim[:, None, ...] == claim[None, ...]
+    heavier = total[None, ...] > total[:, None, ...]
+    number = slots(same, k)
+    below, other = xp.moveaxis(number, 0, 1) < number, xp.moveaxis(number, 0, 1) != number
+    loses = same & xp.where(below, ~xp.moveaxis(heavier, 0, 1), heavier) & other
+    beaten = xp.any(loses, axis=1)
+    kept = xp.zeros_like(names)
+    for g in range(k):
+        name = xp.where(beaten[g, ...], fresh, claim[g, ...])
+        fresh = fresh + xp.astype(beaten[g, ...], fresh.dtype)
+        kept = xp.where(home == 1 << g, name + kept * 0, kept)
+    components = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
+    return xp.where(active, kept, names), fresh, components

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.clusterers.oec_state import Columns, EllipsoidalState
-from icvi_jax.numerics import ellipsoid, tracker
-from icvi_jax.numerics.arrays import COUNT_LIMIT, advance, cast, count, namespace, position, slots, smallest
-from icvi_jax.numerics.chi2 import quantile
+from icvi_jax.numerics import ellipsoid
+from icvi_jax.numerics.arrays import (
+    COUNT_LIMIT,
+    advance,
+    cast,
+    count,
+    far,
+    namespace,
+    position,
+    slots,
+    smallest,
+    squares,
+)
 from icvi_jax.spec import above, finite, is_number, number, one_of, required, spec, static, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+
+Columns: TypeAlias = tuple[Array, ...]
+"""A symmetric matrix in each slot as the p columns of its lower half, (K, p − j, *streams)."""
+
+
+class EllipsoidalState(NamedTuple):
+    """The state of online ellipsoidal clustering.
+
+    Unused slots have the mass, squared mass and number of members with which a new cluster starts.
+
+    Attributes
+    ----------
+    centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
+    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.numerics.ellipsoid`.
+    mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
+    members : (K, *streams), integer: samples that joined.
+    samples : (*streams), integer: samples seen.
+    tracker_mean, tracker_cov : (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
+        past; of all samples before there is a cluster.
+    ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
+    recent : (p + 1, p, *streams), the last samples; None unless new clusters are made of them.
+    """
+
+    centers: Array
+    active: Array
+    factors: Columns
+    mass: Array
+    mass2: Array
+    members: Array
+    samples: Array
+    tracker_mean: Array
+    tracker_cov: Columns
+    ages: Array
+    recent: Array | None
+
+    @property
+    def covariances(self) -> Array:
+        """Covariances (K, p, p, *streams); identity in slots without a cluster."""
+        xp, p = namespace(self.centers), self.centers.shape[1]
+        S = ellipsoid.compose(self.factors)
+        entry = [[S[min(i, j)][:, abs(i - j), ...] for j in range(p)] for i in range(p)]
+        return xp.stack([xp.stack(row, axis=1) for row in entry], axis=1)
 
 
 @spec
@@ -135,20 +189,20 @@ class OnlineEllipsoidal(Clusterer):
         F = ellipsoid.mahalanobis(triples)
         u = ellipsoid.fuzzy(F, exists, 2 / (cast(self.fuzzifier, x) - 1))
         young = exists & (state.members < stabilization)
-        member = exists & ((F <= quantile(self.outlier, p)) | young)
-        anomaly = live & ~xp.any(exists & ((F <= quantile(self.effective, p)) | young), axis=0)
+        member = exists & ((F <= chi2_quantile(self.outlier, p)) | young)
+        anomaly = live & ~xp.any(exists & ((F <= chi2_quantile(self.effective, p)) | young), axis=0)
 
         new = _share(state, d, triples, u, member, cast(self.memory, x))
         lam = cast(self.forgetting, x)
-        mean, cov = tracker.follow(state.tracker_mean, state.tracker_cov, x, state.samples, lam, seen)
-        ages = tracker.remember(state.ages, anomaly, xp.any(young, axis=0), seen)
+        mean, cov = follow(state.tracker_mean, state.tracker_cov, x, state.samples, lam, seen)
+        ages = remember_anomalies(state.ages, anomaly, xp.any(young, axis=0), seen)
         recent = state.recent
         if recent is not None:
             recent = xp.where(seen, xp.concat([recent[1:, ...], x[None, ...]], axis=0), recent)
 
         # p + 1 anomalies in a row are p + 1 among the last p + 1.
         due = anomaly & (ages[-1, ...] < (p + 1 if self.trigger == "consecutive" else stabilization))
-        wanted = tracker.apart(mean, cov, new.centers, new.factors, exists, cast(self.c, x), due)
+        wanted = is_apart(mean, cov, new.centers, new.factors, exists, cast(self.c, x), due)
         taken = count(state.active)
         birth = wanted & (taken < self.capacity)
         slot = slots(exists, self.capacity) == xp.where(first, xp.zeros_like(taken), taken)
@@ -225,3 +279,108 @@ def _share(
         mass2=mass2,
         members=advance(state.members, member),
     )
+
+
+def follow(
+    mean: Array, cov: Sequence[Array], x: Array, samples: Array, lam: Array, seen: Array
+) -> tuple[Array, tuple[Array, ...]]:
+    r"""Move the tracker: the mean t and covariance T of all samples with forgetting, outliers too.
+
+    Of the first p + 1 samples it is the plain mean and covariance (ddof = 1).
+
+    .. math:: T ← λ \frac{n−1}{n} T + \frac{λ²}{n} d dᵀ, \quad t ← t + (1 − λ) d, \quad d = x − t,
+              \quad n = \min(\mathrm{samples}, 3/(1 − λ))
+
+    Parameters
+    ----------
+    samples : (*streams), integer: samples before this one.
+    """
+    xp, p = namespace(x), x.shape[0]
+    n = xp.astype(samples, x.dtype)
+    first, one, zero = samples <= p, xp.ones_like(n), xp.zeros_like(n)
+    size = xp.minimum(xp.maximum(n, one), 3 / (1 - lam))
+    keep = xp.where(seen, xp.where(first, one, lam * (size - 1) / size), one)
+    gain = xp.where(seen, xp.where(first, n / ((n + 1) * p), lam * lam / size), zero)
+    rate = xp.where(seen, xp.where(first, 1 / (n + 1), 1 - lam), zero)
+    d = x - mean
+    return mean + rate * d, tuple(keep * c + gain * dd for c, dd in zip(cov, ellipsoid.squared(d[None, ...])))
+
+
+def remember_anomalies(ages: Array, anomaly: Array, young: Array, seen: Array) -> Array:
+    """The ages of the last anomalies after one more sample, the latest first; forgotten while a cluster is young.
+
+    Ages are enough to count: of the last n samples p + 1 were anomalies if the oldest of p + 1 ages is below n.
+    """
+    xp = namespace(ages)
+    ages = advance(ages, seen)
+    ages = xp.where(anomaly, xp.concat([xp.zeros_like(ages[:1, ...]), ages[:-1, ...]], axis=0), ages)
+    return xp.where(young, xp.full_like(ages, COUNT_LIMIT), ages)
+
+
+def is_apart(
+    mean: Array,
+    cov: Sequence[Array],
+    centers: Array,
+    factors: Sequence[Array],
+    exists: Array,
+    c: float | Array,
+    asked: Array,
+) -> Array:
+    r"""Whether the tracker is apart from every cluster; False where not `asked`.
+
+    .. math:: ‖t − v_i‖² ≥ c² p \max(λ_{max}(S_i), λ_{max}(T))
+    """
+    xp, p = namespace(mean), mean.shape[0]
+    reach = squares(mean - centers, 1) / (c * c * p)
+    clear = ~exists | ellipsoid.largest_eigenvalue_at_most(ellipsoid.compose(factors), reach)
+    nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
+    wide = ellipsoid.largest_eigenvalue_at_most(cov, nearest[None, ...])
+    # The smallest of numbers instead of `all` of booleans: XLA has a fast loop only for the former.
+    return xp.min(xp.astype(clear & wide & asked, mean.dtype), axis=0) > 0
+
+
+def chi2_tail(x: float, p: int) -> float:
+    r"""P(χ²_p > x), for plain Python numbers: not all array libraries have it.
+
+    .. math:: Σ_a e^{−y} y^a / Γ(a + 1) \quad (+ \mathrm{erfc}\sqrt{y}\ \mathrm{for\ odd\ } p), \quad y = x/2
+
+    where a = 0, 1, …, p/2 − 1 for even p and a = 1/2, 3/2, …, p/2 − 1 for odd p.
+
+    Examples
+    --------
+    >>> round(chi2_tail(9.21034, 2), 6)
+    0.01
+    """
+    if x <= 0:
+        return 1.0
+    y = x / 2
+    start = (p % 2) / 2
+    terms = (math.exp(a * math.log(y) - y - math.lgamma(a + 1)) for a in (start + i for i in range(p // 2)))
+    return math.fsum((math.erfc(math.sqrt(y)) if p % 2 else 0.0, *terms))
+
+
+@lru_cache(maxsize=256)
+def chi2_quantile(level: float, p: int) -> float:
+    """The x with P(χ²_p ≤ x) = level.
+
+    Parameters
+    ----------
+    level : in (0, 1).
+    p : degrees of freedom, at least 1.
+
+    Examples
+    --------
+    >>> round(chi2_quantile(0.99, 2), 6), round(chi2_quantile(0.999, 11), 6)
+    (9.21034, 31.264134)
+    """
+    low, high = 0.0, 1.0
+    while chi2_tail(high, p) > 1 - level:
+        low, high = high, 2 * high
+    while True:  # bisection always works, and this runs once per level
+        middle = (low + high) / 2
+        if not low < middle < high:
+            return middle
+        if chi2_tail(middle, p) > 1 - level:
+            low = middle
+        else:
+            high = middle

@@ -101,3 +101,28 @@ def position(onehot: Array) -> Array:
     """The slot a boolean one-hot (k, *streams) points at; −1 where it is all False."""
     xp = namespace(onehot)
     return xp.sum(xp.where(onehot, slots(onehot, onehot.shape[0]) + 1, 0), axis=0, dtype=xp.int32) - 1
+
+
+def pointed(a: Array, onehot: Array) -> Array:
+    """The slot of `a` (k, …, *streams) that a mask (k, *streams) points at; 0 for none."""
+    xp = namespace(a)
+    wide = onehot if a.ndim == onehot.ndim else onehot[:, None, ...]
+    return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, dtype=a.dtype)
+
+
+def seat(d: Array, active: Array, seen: Array, distinct: bool) -> Array:
+    """The slot (*streams) of a sample: the first free one while there is one, then the nearest; k if not `seen`.
+
+    Parameters
+    ----------
+    d : (k, *streams), squared distances from the centres.
+    active : (k, *streams), slots in use; they fill in order.
+    seen : (*streams), False where the sample is missing.
+    distinct : a sample that equals a centre gets its slot instead of a free one.
+    """
+    xp = namespace(d)
+    if distinct:
+        d = xp.where(d == 0, xp.full_like(d, -2.0), d)
+    d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
+    nearest = xp.min(d, axis=0)
+    return first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))

@@ -7,7 +7,7 @@ from functools import cached_property, reduce
 from typing import TypeAlias
 
 from icvi_jax.array_api import Array
-from icvi_jax.numerics.arrays import UNROLL, far, larger, namespace, slots, smaller
+from icvi_jax.numerics.arrays import UNROLL, far, larger, namespace, pointed, slots, smaller, smallest, squares
 
 Terms: TypeAlias = list[Array]
 """Values for each pair, in one array or several: see `Pairs`."""
@@ -162,3 +162,27 @@ class Pairs:
     def row_most(self, terms: Terms) -> Array:
         """The largest term of each slot's pairs: (k, *streams)."""
         return self._rows(terms, larger, self.xp.max)
+
+
+def ward_cost(n_c: Array, n_e: Array, D: Array) -> Array:
+    """The cost, from the masses and the squared distance."""
+    return n_c * n_e / (n_c + n_e) * D
+
+
+def cheapest_merge(v: Array, n: Array) -> tuple[Array, Array, Array]:
+    """The smallest cost (*streams) of all pairs, and the pair as two one-hot masks (k, *streams), the lower slot first.
+
+    Parameters
+    ----------
+    v : (k, p, *streams), centres.
+    n : (k, *streams), masses, all positive.
+    """
+    xp = namespace(v)
+    pairs = Pairs(xp.ones_like(n, dtype=xp.bool))
+    terms = pairs.each(lambda a, na, b, nb: ward_cost(na, nb, pairs.inner((a - b) * (a - b))), v, n)
+    rows = pairs.row_least(pairs.keep(terms, xp.inf))
+    first = smallest(rows)
+    center, mass = pointed(v, first), pointed(n, first)
+    row = ward_cost(mass, n, squares(center - v, 1))
+    second = smallest(xp.where(first, xp.full_like(row, xp.inf), row))
+    return xp.min(rows, axis=0), first, second

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.indices import catalogue
 from icvi_jax.report.alarm_text import alarm_word, count_alarms, story, told_columns
 from icvi_jax.report.plot import ALARMS, DIRECTION, PALETTE
 from icvi_jax.report.result import CODES, COLUMN_ALARMS

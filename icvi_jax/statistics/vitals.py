@@ -13,9 +13,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from icvi_jax.numerics.arrays import cast, larger, namespace, smaller, smallest, squares
+from icvi_jax.numerics.arrays import cast, larger, namespace, pointed, smaller, smallest, squares
 from icvi_jax.numerics.moments import share
-from icvi_jax.numerics.ward import pointed
 from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, pick, placed
 from icvi_jax.statistics.groups import homes
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes

@@ -8,7 +8,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.indices.catalogue import catalogue
+from icvi_jax.indices import catalogue
 from icvi_jax.watch.metrics import Fleet
 from icvi_jax.watch.ring_buffers import Board
 
