@@ -124,6 +124,10 @@ class Pipeline:
                     raise ValueError(
                         f"Pipeline(monitors=…): {monitor.name!r} watches the index {name!r}, and there is {choice}"
                     )
+            signed = [one.name for one in self.indices if one.name in monitor.watched and not one.positive]
+            if signed and monitor.by_logarithm:
+                why = f"{signed[0]!r} may be negative: no logarithm; watch it with Distress"
+                raise ValueError(f"Pipeline(monitors=…): {type(monitor).__name__}(indices=…): {why}")
         settle(self, monitors=monitors)
         for index in self.indices:
             for message in index.cautions(1.0 if self.panel is None else self.panel.forgetting, self.slots):

@@ -100,10 +100,15 @@ def one_of(owner: str, field: str, value: str, choices: tuple[str, ...]) -> None
         raise ValueError(f"{owner}({field}={value!r}): choose one of {', '.join(map(repr, choices))}")
 
 
+LARGEST_SIZE = 2**31 - 1
+"""The largest size: states count in 32 bits."""
+
+
 def whole(owner: str, field: str, value: int, least: int = 1) -> None:
     """Raise a ValueError unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{owner}({field}={value!r}): expected an integer of at least {least}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_SIZE:
+        end = f", at most {LARGEST_SIZE}" if isinstance(value, int) and value > LARGEST_SIZE else ""
+        raise ValueError(f"{owner}({field}={value!r}): expected an integer of at least {least}{end}")
 
 
 def number(owner: str, field: str, value: float, ok: bool, wanted: str) -> None:

@@ -12,6 +12,7 @@ KMEANS = icvi.SequentialKMeans(k=3)
 PIPE = icvi.Pipeline(clusterer=KMEANS, panel=PANEL)
 OTHER = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=4), panel=PANEL)
 MORE = icvi.Pipeline(clusterer=KMEANS, panel=PANEL, monitors={"xb": icvi.Distress()})
+SIGNED, WATCH_SIGNED = icvi.Panel(indices=(icvi.CentroidSilhouette(),)), {"change": icvi.Change(indices=("csil",))}
 U = np.eye(2)[np.arange(20) % 2]
 
 
@@ -20,6 +21,13 @@ U = np.eye(2)[np.arange(20) % 2]
     [
         (lambda: icvi.SequentialKMeans(k=0), ["k=0", "at least 1"]),
         (lambda: icvi.SequentialKMeans(k=2.0), ["k=2.0", "integer"]),
+        (lambda: icvi.Change(silent=2**31), ["silent=2147483648", "at most 2147483647"]),
+        (lambda: icvi.run(PIPE, X, every=2**63), ["every=", "at most 2147483647"]),
+        (lambda: icvi.scan(PIPE, PIPE.init(2), X, every=2**63), ["every=", "at most 2147483647"]),
+        (lambda: icvi.run(PIPE, X.astype("m8[s]")), ["numbers, got times", "timedelta64"]),
+        (lambda: icvi.validate(PANEL, X.astype("M8[s]"), labels=np.zeros(20, int)), ["numbers, got times"]),
+        (lambda: icvi.batch(PANEL, X.astype("M8[s]"), memberships=U, centers=X[:2]), ["numbers, got times"]),
+        (lambda: icvi.Pipeline(clusterer=KMEANS, panel=SIGNED, monitors=WATCH_SIGNED), ["'csil' may be negative"]),
         (lambda: icvi.SequentialKMeans(k=2, seeding="random"), ["seeding='random'", "'distinct'"]),
         (lambda: icvi.SequentialKMeans(k=2, warmup="none"), ["warmup='none'", "'paper'"]),
         (lambda: icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.0), ["forgetting=0.0", "(0, 1]"]),

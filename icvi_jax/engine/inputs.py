@@ -194,6 +194,8 @@ def _floats(caller: str, x: Array) -> Array:
             raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
         if x.dtype.kind == "f":
             return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.itemsize < 4 else np.float64)
+        if x.dtype.kind in "mM":
+            raise ValueError(f"{caller}(X=…): expected numbers, got times ({x.dtype}); if meant so: X.astype(float)")
         if x.dtype.kind in "iub":
             return x.astype(np.float64)
         try:

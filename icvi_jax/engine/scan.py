@@ -17,6 +17,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from icvi_jax.engine.inputs import FIELDS, own_state, wanted
 from icvi_jax.engine.primitive import Array, Scan, bind, reference, varying
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.spec import whole
 from icvi_jax.types import Reading, State
 
 
@@ -238,8 +239,7 @@ def scan(
     keep, X = wanted("scan", keep), jnp.asarray(X)
     if X.ndim < 2:
         raise ValueError(f"scan(X=…): expected the axes (T, p, *streams), got shape {X.shape}")
-    if not isinstance(every, int) or every < 1:
-        raise ValueError(f"scan(every={every!r}): expected a whole number, at least 1")
+    whole("scan", "every", every)
     own_state("scan", pipe, state, X.shape[1], X.shape[2:])
     X = X.astype(state.anchor.high.dtype)
     if elapsed is not None:

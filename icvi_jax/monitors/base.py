@@ -14,6 +14,8 @@ class Listener(ABC):
     """What all monitors have: the name of their alarm, and the indices they watch."""
 
     name: str | None
+    by_logarithm: ClassVar[bool] = False
+    """Whether it takes logarithms of the indices it watches, which then must be positive."""
 
     @property
     @abstractmethod

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from icvi_jax.monitors import change_first, seasons, views
 from icvi_jax.monitors.base import Heard, SampleMonitor
 from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.monitors.scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
-from icvi_jax.spec import is_number, number, settle, spec, static, whole
+from icvi_jax.spec import LARGEST_SIZE, is_number, number, settle, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace
 
 BLOCK, APART = 15, 5
@@ -125,6 +125,8 @@ class Change(SampleMonitor):
     [(401, 1)]
     """
 
+    by_logarithm: ClassVar = True
+
     false_alarms: float = 1e-3
     silent: int = 60
     indices: tuple[str, ...] = static(())
@@ -168,7 +170,7 @@ class Change(SampleMonitor):
             raise ValueError(f"Change(indices={self.indices!r}): expected a tuple of names, such as ('xb',)")
         wanted = {
             "false_alarms": (0 < self.false_alarms < 1 / BLOCK, f"a number above 0 and below 1 / {BLOCK}"),
-            "silent": (self.silent >= 0, "a number of rows"),
+            "silent": (0 <= self.silent <= LARGEST_SIZE, f"a number of rows, at most {LARGEST_SIZE}"),
         }
         for field, (ok, words) in wanted.items():
             if is_number(getattr(self, field)):

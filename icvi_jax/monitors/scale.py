@@ -47,9 +47,6 @@ def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -
 
 def read_indices(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
     """The logarithms of the indices, large is bad, and where they can be used: (q, *streams)."""
-    for name, one in heard.items():
-        if not one.positive:
-            raise ValueError(f"Change(indices=…): {name!r} may be negative: no logarithm; watch it with Distress")
     xp = namespace(like)
     y, ok = zip(*(badness(one.value, one.seen & row, one.goal, True, like) for one in heard.values()))
     return xp.stack(y, axis=0), xp.stack(ok, axis=0)

@@ -194,8 +194,7 @@ def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
     """Fetch columns of numbers as one array; a value too large for a reading is an error that names its place."""
     x = np.column_stack([values.astype(np.float64) for values in sheet.fetch(columns)])
     x[np.isin(np.abs(x), list(FILLS))] = np.nan  # written where nothing was measured
-    with np.errstate(invalid="ignore"):
-        large = np.abs(x) > LARGEST
+    large = np.isfinite(x) & (np.abs(x) > LARGEST)  # 1e400 is infinite, and missing as inf is
     if large.any():
         record, which = map(int, np.argwhere(large)[0])
         raise sheet_error(sheet, columns[which], record, TOO_LARGE)

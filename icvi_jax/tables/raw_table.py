@@ -132,9 +132,9 @@ def open_parquet(path: Path, shown: str) -> Sheet:
 def _typed_column(connection: DuckDBPyConnection, name: str, position: int, declared: str) -> Column:
     """Find the kind of a column that has a declared type."""
     cell = f"c{position}"
-    if declared.startswith(TEMPORAL):
+    if declared.startswith(TEMPORAL) and not declared.endswith("]"):
         return Column(name, position, "time", f"CAST({cell} AS TIMESTAMP)")
-    if declared.startswith(NUMERIC):
+    if declared.startswith(NUMERIC) and not declared.endswith("]"):  # "INTEGER[]" is a list
         return Column(name, position, "number", f"CAST({cell} AS DOUBLE)")
     if declared == "VARCHAR":
         return _text_columns(connection, [name], ",", position)[0]

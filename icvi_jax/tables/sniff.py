@@ -12,9 +12,11 @@ from typing import NamedTuple
 from icvi_jax.tables.table import TableError
 
 HEAD = 1 << 16
-BOMB_RATIO, BOMB_BYTES = 200, 1 << 28  # real files get 3 to 30 times smaller; 200 times only files made to do harm
+BOMB_RATIO, BOMB_BYTES = 200, 1 << 24  # real files get 3 to 30 times smaller; 200 times only files made to do harm
+GZIP = b"\x1f\x8b"
 DELIMITERS = ",;\t| "
-MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "inf", "-inf", "+inf", "infinity")
+INFINITE = tuple(sign + word for word in ("inf", "infinity") for sign in ("", "-", "+"))
+MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFINITE)
 
 
 class Layout(NamedTuple):
@@ -50,7 +52,7 @@ def kind(path: Path, shown: str) -> str:
         return "npy"
     if head.startswith(b"PK"):
         return _zip_kind(path, shown)
-    if head.startswith(b"\x1f\x8b"):
+    if head.startswith(GZIP):
         _refuse_gzip_bomb(path, shown)
         return "gzip"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -94,6 +96,8 @@ def _refuse_gzip_bomb(path: Path, shown: str) -> None:
                 while piece:
                     unpacked += len(unpacker.decompress(piece, 1 << 22))
                     piece = unpacker.unconsumed_tail
+                    if unpacker.eof and unpacker.unused_data.startswith(GZIP[:1]):  # a file may have several members
+                        piece, unpacker = unpacker.unused_data, zlib.decompressobj(31)
                     if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
                         raise TableError(
                             shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}; unpack it first"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import array_api_compat
+import numpy as np
 
 from icvi_jax.engine import inputs
 from icvi_jax.numerics.arrays import cast, library, namespace
@@ -102,7 +103,8 @@ def record(
 ) -> Recording:
     """A recorded clustering for batch definitions: without missing samples, relative to the first sample, faded."""
     raw: State = X
-    x: Array = raw if array_api_compat.is_array_api_obj(X) else inputs.given("batch", X).x
+    own = array_api_compat.is_array_api_obj(X) and not isinstance(X, np.ndarray)
+    x: Array = raw if own else inputs.given("batch", X).x
     times = inputs.gaps("batch", elapsed, x.shape[:1])
     xp = namespace(x)
     x = x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, library(xp).asarray(0.0).dtype)

@@ -196,3 +196,29 @@ def test_spaces_around_the_name_of_a_node_do_not_make_another_one(tmp_path):
     assert read_fleet(put(tmp_path, "spaces.csv", "time,node,temp\n" + rows)).nodes == ("a", "b")
     with pytest.raises(TableError, match="row 3, column 2.*the name of the node is missing"):
         read_fleet(put(tmp_path, "blank.csv", "time,node,temp\n1,a,2\n2,  ,3\n"))
+
+
+@pytest.mark.parametrize("word", ["inf", "-Infinity", "+infinity", "1e400", "-1e400"])
+def test_an_infinite_value_is_missing_however_it_is_written(tmp_path, word):
+    table = read(put(tmp_path, "a.csv", f"a,b\n1,2.5\n2.5,{word}\n2,1\n"))
+    np.testing.assert_array_equal(table.x, [[1, 2.5], [2.5, np.nan], [2, 1]])
+
+
+def test_lists_and_structs_of_parquet_are_left_out(tmp_path):
+    import duckdb
+
+    path = tmp_path / "a.parquet"
+    nested = "SELECT [range] AS list, {'x': range} AS struct, [DATE '2024-01-01'] AS dates, random() AS v FROM range(9)"
+    duckdb.sql(f"COPY ({nested}) TO '{path}'")
+    table = read(path)
+    assert table.features == ("v",) and any("'list'" in note for note in table.notes)
+    duckdb.sql(f"COPY (SELECT list FROM ({nested})) TO '{path}'")
+    with pytest.raises(TableError, match="no column of numbers; 'list' begins with"):
+        read(path)
+
+
+@pytest.mark.parametrize("first", [b"", gzip.compress(b"a,b\n1,2\n")])  # a file may have several members
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path, first):
+    path = put(tmp_path, "a.csv.gz", first + gzip.compress(b"1,2\n" * 10_000_000))
+    with pytest.raises(TableError, match="refused: .* bytes unpack to more than .*; unpack it first"):
+        read(path)
