@@ -15,7 +15,6 @@ from icvi_jax.clusterers.listing import *  # noqa: F403  (a new one needs one li
 from icvi_jax.engine.scan import native_scan as native_scan
 from icvi_jax.engine.scan import scan as scan
 from icvi_jax.evaluation.calibrate import calibrate as calibrate
-from icvi_jax.explain import explain as explain
 from icvi_jax.export import Export as Export
 from icvi_jax.export import export as export
 from icvi_jax.indices import Index as Index
@@ -28,6 +27,7 @@ from icvi_jax.panel import Panel as Panel
 from icvi_jax.panel import PanelState as PanelState
 from icvi_jax.panel import forgetting_of as forgetting_of
 from icvi_jax.panel_ops import combine as combine
+from icvi_jax.panel_ops import explain as explain
 from icvi_jax.panel_ops import merge as merge
 from icvi_jax.panel_ops import read as read
 from icvi_jax.panel_ops import remove as remove

@@ -19,7 +19,7 @@ LAYERS = (
     "indices | clusterers | monitors | standardize",
     "panel",
     "pipeline | portfolio",
-    "explain | panel_ops",
+    "panel_ops",
     "propose",
     "checkpoint",  # below the engine, since a live fleet saves itself
     "engine",

@@ -11,7 +11,7 @@ from test_clusterers import moving
 from test_groups import anchored
 
 import icvi_jax as icvi
-from icvi_jax.statistics import Recording
+from icvi_jax.statistics import RecordedClustering
 from icvi_jax.testing import backend
 from icvi_jax.testing.clusterers import follow
 from icvi_jax.types import Event, Merge, Prototypes
@@ -59,7 +59,7 @@ def test_every_index_follows_any_story(story, forgetting):
         statistics = panel.update(statistics, event, crisp=True)
         past.append(X[t], given_u[t], pair, np.flatnonzero(born))
     w = np.array(past.w)
-    recording = Recording(X, given_u, w, past.ages(), V, np.ones((len(X), K), bool), w)
+    recording = RecordedClustering(X, given_u, w, past.ages(), V, np.ones((len(X), K), bool), w)
     got = panel.values(statistics, event.after, yes)
     want = panel.values({part.name: part.batch(recording) for part in panel.statistics}, event.after, yes)
     for name, value in want.items():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from icvi_jax.streams import read_gas
-from icvi_jax.streams.gas import COLUMNS, SENSORS
+from icvi_jax.streams.readers import GAS_COLUMNS, SENSORS
 
 HEADER = "Time (seconds), CO conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)\n"
 
@@ -38,7 +38,7 @@ def test_gas_default_is_two_of_each_type(write):
     kinds = [name.split("_")[0] for name in read_gas(write(gas_file(np.random.default_rng(0))[1])).features]
     assert sorted(kinds) == sorted(["tgs2600", "tgs2602", "tgs2610", "tgs2620"] * 2)
     assert SENSORS[8:12] == ("tgs2602_3", "tgs2602_4", "tgs2600_3", "tgs2600_4")
-    assert len(COLUMNS) == 19 and len(set(COLUMNS)) == 19
+    assert len(GAS_COLUMNS) == 19 and len(set(GAS_COLUMNS)) == 19
 
 
 @pytest.mark.parametrize("lines", [37, 20_000])

@@ -9,7 +9,7 @@ from oracles.events import History
 from test_clusterers import moving, quantised
 
 import icvi_jax as icvi
-from icvi_jax.statistics import Recording
+from icvi_jax.statistics import RecordedClustering
 from icvi_jax.testing import backend, example
 from icvi_jax.testing.clusterers import follow
 
@@ -59,7 +59,7 @@ def test_every_index_is_exact_through_merges_and_rebirths(clusterer, forgetting)
             continue
         seen = np.flatnonzero(events.seen[: t + 1])
         w = np.array(past.w)
-        recording = Recording(
+        recording = RecordedClustering(
             events.x[seen], events.u[seen], w, past.ages(), events.after.centers[seen], events.after.active[seen], w
         )
         now = jax.tree.map(lambda a, t=t: a[t], events.after)

@@ -7,7 +7,7 @@ from oracles.silhouettes import online_silhouette
 import icvi_jax as icvi
 from icvi_jax.numerics import moments
 from icvi_jax.testing import example
-from icvi_jax.validation.batch import record
+from icvi_jax.validation import record
 
 
 def past(e, forgetting, fuzzifier):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from icvi_jax.streams import Recording, read_sensorscope
-from icvi_jax.streams.sensorscope import MEASURED
+from icvi_jax.streams.readers import MEASURED
 
 START = 1191967200  # 2007-10-10 00:00 Swiss summer time, which is 2007-10-09 22:00 UTC
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from icvi_jax.streams import Stream, catalogue, s1, s2, s3
-from icvi_jax.streams.s2 import modes
-from icvi_jax.streams.s3 import centers
+from icvi_jax.streams.synthetic import centers, modes
 
 M1 = np.array([1.018, 0.0, 1.801, -0.8187])
 M2 = np.array([1.0, 0.5, 1.5, -0.7])

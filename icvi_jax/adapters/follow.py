@@ -44,7 +44,7 @@ class Followed(NamedTuple):
 
     def values(self, panel: Panel, X: ArrayLike) -> dict[str, Array]:
         """Index values of `panel` after every sample of X (T, p)."""
-        from icvi_jax.validation.validate import validate
+        from icvi_jax.validation import validate
 
         return validate(panel, X, memberships=self.memberships, centers=self.centers, active=self.active)
 

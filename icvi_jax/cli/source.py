@@ -9,7 +9,7 @@ import numpy as np
 
 from icvi_jax.cli.options import Data
 from icvi_jax.streams import catalogue, read_gas, read_sensorscope
-from icvi_jax.streams.gas import SENSORS
+from icvi_jax.streams.readers import SENSORS
 from icvi_jax.tables import Table, TableError, read, resample
 from icvi_jax.tables.windows import seconds
 

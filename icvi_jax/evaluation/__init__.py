@@ -6,11 +6,24 @@
 F1 0.50, metronome 0.00
 """
 
-from icvi_jax.evaluation.harness import Outcome, Row, bootstrap, clock, judge, outcome, strike
-from icvi_jax.evaluation.matching import Score, match, metronome
-from icvi_jax.evaluation.partitions import adjusted_rand_index, prequential
-from icvi_jax.evaluation.temporal import temporal_silhouette
-from icvi_jax.evaluation.trial import Tally, Trial, covering, numenta, tally
+from icvi_jax.evaluation.alarm_scores import (
+    Outcome,
+    Row,
+    Score,
+    Tally,
+    Trial,
+    bootstrap,
+    clock,
+    covering,
+    judge,
+    match,
+    metronome,
+    numenta,
+    outcome,
+    strike,
+    tally,
+)
+from icvi_jax.evaluation.partitions import adjusted_rand_index, prequential, temporal_silhouette
 
 __all__ = [
     "Outcome",

@@ -1,15 +1,54 @@
 """Monitors: one file each, a pure step that turns an index value, or a sample, into an `Alarm`."""
 
+import re as _re
+from typing import NamedTuple as _NamedTuple
+
+from icvi_jax.monitors import listing as _listing
 from icvi_jax.monitors.base import Heard as Heard
 from icvi_jax.monitors.base import Listener as Listener
 from icvi_jax.monitors.base import Monitor as Monitor
 from icvi_jax.monitors.base import SampleMonitor as SampleMonitor
 from icvi_jax.monitors.budget import Budget as Budget
-from icvi_jax.monitors.catalogue import catalogue as catalogue
 from icvi_jax.monitors.change import ChangeState as ChangeState
 from icvi_jax.monitors.distress import DistressState as DistressState
 from icvi_jax.monitors.listing import *  # noqa: F403
 from icvi_jax.monitors.page_hinkley import PageHinkleyState as PageHinkleyState
 from icvi_jax.spec import public_names as _public_names
+
+
+class MonitorEntry(_NamedTuple):
+    """One monitor.
+
+    Attributes
+    ----------
+    name : its name on the command line: that of its class in lower case, such as "page-hinkley".
+    monitor : its class.
+    samples : whether it watches the samples; otherwise an index.
+    purpose : what it is for, the first line of its docstring.
+    """
+
+    name: str
+    monitor: type[Monitor] | type[SampleMonitor]
+    samples: bool
+    purpose: str
+
+
+def catalogue() -> tuple[MonitorEntry, ...]:
+    """All monitors of the package.
+
+    Examples
+    --------
+    >>> [(entry.name, entry.samples) for entry in catalogue()][:2]
+    [('distress', False), ('change', True)]
+    """
+    found = (part for part in vars(_listing).values() if isinstance(part, type))
+    return tuple(_entry(part) for part in found if issubclass(part, (Monitor, SampleMonitor)))
+
+
+def _entry(monitor: type[Monitor] | type[SampleMonitor]) -> MonitorEntry:
+    name = _re.sub(r"(?<=[a-z])(?=[A-Z])", "-", monitor.__name__).lower()
+    purpose = (monitor.__doc__ or "").strip().splitlines()[0]
+    return MonitorEntry(name, monitor, issubclass(monitor, SampleMonitor), purpose)
+
 
 globals()["__all__"] = _public_names(globals())

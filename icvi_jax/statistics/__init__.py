@@ -1,17 +1,16 @@
 """Statistics: everything recursive in a panel, one file each. Indices are computed from them."""
 
-from icvi_jax.statistics.base import AnyStatistic, Recording, States, Statistic, Step, closure, pick
+from icvi_jax.statistics.base import AnyStatistic, RecordedClustering, States, Statistic, Step, closure, pick
 from icvi_jax.statistics.connections import Connections
-from icvi_jax.statistics.count import Count
+from icvi_jax.statistics.count import Count, Membership
 from icvi_jax.statistics.covariance import Covariance, OverallCovariance
-from icvi_jax.statistics.dispersion import Dispersion
-from icvi_jax.statistics.membership import Membership
-from icvi_jax.statistics.overall import Overall
-from icvi_jax.statistics.reach import FadedReach
-from icvi_jax.statistics.separation import Separation
+from icvi_jax.statistics.dispersion import Dispersion, Overall
+from icvi_jax.statistics.separation import FadedReach, Separation
 from icvi_jax.statistics.silhouettes import Silhouettes
 from icvi_jax.statistics.stats import Stats
 from icvi_jax.statistics.vitals import Vitals
+
+Recording = RecordedClustering  # its name before 0.3
 
 __all__ = [
     "AnyStatistic",
@@ -23,6 +22,7 @@ __all__ = [
     "Membership",
     "Overall",
     "OverallCovariance",
+    "RecordedClustering",
     "Recording",
     "Separation",
     "Silhouettes",

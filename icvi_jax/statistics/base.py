@@ -40,7 +40,7 @@ class Step(NamedTuple):
     merge: Merge | None = None
 
 
-class Recording(NamedTuple):
+class RecordedClustering(NamedTuple):
     """All samples of a stream, for batch definitions; missing samples are already left out.
 
     Attributes
@@ -96,7 +96,7 @@ class Statistic(ABC, Generic[S, V]):
 
     @staticmethod
     @abstractmethod
-    def batch(recording: Recording) -> S:
+    def batch(recording: RecordedClustering) -> S:
         """The state after all samples of a recording, from the definition."""
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import larger, namespace, smaller
 from icvi_jax.numerics.traffic import cut, moved, nearest_two
-from icvi_jax.statistics.base import Recording, States, Statistic, Step
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.types import Array, DType, Merge, Namespace
 
 
@@ -52,7 +52,7 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
         return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, xp.zeros_like(counts)))
 
     @staticmethod
-    def batch(recording: Recording) -> ConnectionsState:
+    def batch(recording: RecordedClustering) -> ConnectionsState:
         xp, n = namespace(recording.x), recording.x.shape[0]
         active = recording.active
         k = active.shape[1]

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from icvi_jax.numerics import cholesky, ellipsoid, moments
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.numerics.moments import Moments
-from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, leftover, placed
-from icvi_jax.statistics.dispersion import Dispersion
-from icvi_jax.statistics.overall import Overall
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
+from icvi_jax.statistics.dispersion import Dispersion, Overall
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Covariance(_Shape):
         return _zeros(k, features, streams, xp, dtype)
 
     @staticmethod
-    def batch(recording: Recording) -> CovarianceState:
+    def batch(recording: RecordedClustering) -> CovarianceState:
         return _batch(recording.x, recording.w, recording.fades)
 
     @staticmethod
@@ -143,7 +142,7 @@ class OverallCovariance(_Shape):
         return _zeros(1, features, streams, xp, dtype)
 
     @staticmethod
-    def batch(recording: Recording) -> CovarianceState:
+    def batch(recording: RecordedClustering) -> CovarianceState:
         return _batch(recording.x, namespace(recording.x).ones_like(recording.x[:, :1]), recording.fades)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import count, larger, namespace, squares
 from icvi_jax.numerics.pairs import Pairs, Terms
-from icvi_jax.statistics.base import Recording, States, Statistic, Step
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.types import Array, DType, Namespace, Prototypes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Separation(Statistic[SeparationState, "SeparationView"]):
         return SeparationState(namespace(step.x).where(alone, larger(d, reach), reach))
 
     @staticmethod
-    def batch(recording: Recording) -> SeparationState:
+    def batch(recording: RecordedClustering) -> SeparationState:
         return SeparationState(namespace(recording.x).max(distances_alone(recording)))
 
     @staticmethod
@@ -102,9 +102,52 @@ def alone_from(step: Step) -> tuple[Array, Array]:
     return (count(active) == 1) & step.seen, squares(step.x - lone)
 
 
-def distances_alone(recording: Recording) -> Array:
+def distances_alone(recording: RecordedClustering) -> Array:
     """Squared distances of samples from the only centre: (n, k), 0 where there were others."""
     xp = namespace(recording.x)
     alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
     d = squares(recording.x[:, None, :] - recording.centers, 2)
     return xp.where(alone, d, xp.zeros_like(d))
+
+
+class FadedReachState(NamedTuple):
+    """The largest faded squared distance from a single centre to a sample."""
+
+    reach: Array
+
+
+class FadedReach(Statistic[FadedReachState, FadedReachState]):
+    """The reach of a single cluster, with forgetting; it also fades while there are more clusters."""
+
+    name: ClassVar = "faded_reach"
+
+    @staticmethod
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> FadedReachState:
+        return FadedReachState(xp.zeros(streams, dtype=dtype))
+
+    @staticmethod
+    def update(old: States, step: Step) -> FadedReachState:
+        xp = namespace(step.x)
+        faded = step.fade * old[FadedReach].reach
+        alone, d = alone_from(step)
+        return FadedReachState(xp.where(alone, larger(d, faded), faded))
+
+    @staticmethod
+    def batch(recording: RecordedClustering) -> FadedReachState:
+        return FadedReachState(namespace(recording.x).max(recording.fades[:, None] * distances_alone(recording)))
+
+    @staticmethod
+    def begin(old: States, prototypes: Prototypes, mass: Array) -> FadedReachState:
+        return FadedReachState(0 * old[FadedReach].reach)
+
+    @staticmethod
+    def fade(state: FadedReachState, by: Array, alive: Array) -> FadedReachState:
+        return FadedReachState(by * state.reach)
+
+    @staticmethod
+    def combine(a: States, b: States) -> FadedReachState:
+        return FadedReachState(larger(a[FadedReach].reach, b[FadedReach].reach))
+
+    @staticmethod
+    def remove(old: States, step: Step) -> FadedReachState:
+        return old[FadedReach]  # a maximum cannot be undone; it matters only at k = 1

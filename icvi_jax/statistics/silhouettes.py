@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics import moments
 from icvi_jax.numerics.arrays import namespace, smallest, squares
-from icvi_jax.statistics.base import Recording, States, Statistic, Step
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.statistics.dispersion import Dispersion
 from icvi_jax.types import Array, DType, Namespace
 
@@ -54,7 +54,7 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
         )
 
     @staticmethod
-    def batch(recording: Recording) -> SilhouettesState:
+    def batch(recording: RecordedClustering) -> SilhouettesState:
         xp, n = namespace(recording.x), recording.x.shape[0]
         time = xp.arange(n)[:, None]
         state = Silhouettes.init(0, 0, (), xp, recording.x.dtype)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import cast, larger, namespace, pointed, smaller, smallest, squares
 from icvi_jax.numerics.moments import share
-from icvi_jax.statistics.base import Recording, States, Statistic, Step, chosen, pick, placed
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, pick, placed
 from icvi_jax.statistics.groups import homes
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 
@@ -133,7 +133,7 @@ class Vitals(Statistic[VitalsState, "VitalsView"]):
         return state._replace(mass=xp.where(active, state.mass, 0 * state.mass), last=state.last & active)
 
     @staticmethod
-    def batch(recording: Recording) -> VitalsState:
+    def batch(recording: RecordedClustering) -> VitalsState:
         xp, (n, p) = namespace(recording.x), recording.x.shape
         k = recording.active.shape[1]
         state = Vitals.init(k, p, (), xp, recording.x.dtype)

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from icvi_jax.streams.base import Recording, Stream
-from icvi_jax.streams.gas import read_gas
-from icvi_jax.streams.s1 import s1
-from icvi_jax.streams.s2 import s2
-from icvi_jax.streams.s3 import s3
-from icvi_jax.streams.sensorscope import read_sensorscope
+from icvi_jax.streams.readers import read_gas, read_sensorscope
+from icvi_jax.streams.synthetic import s1, s2, s3
 
-__all__ = ["Entry", "Recording", "Stream", "catalogue", "read_gas", "read_sensorscope", "s1", "s2", "s3"]
+__all__ = ["Entry", "Recording", "Stream", "StreamEntry", "catalogue", "read_gas", "read_sensorscope", "s1", "s2", "s3"]
 
 
-class Entry(NamedTuple):
+class StreamEntry(NamedTuple):
     """One synthetic stream of the catalogue.
 
     Attributes
@@ -41,7 +38,7 @@ class Entry(NamedTuple):
     p: int
 
 
-def catalogue() -> dict[str, Entry]:
+def catalogue() -> dict[str, StreamEntry]:
     """List the synthetic streams by name.
 
     Examples
@@ -53,7 +50,10 @@ def catalogue() -> dict[str, Entry]:
     s3 10 2 2
     """
     return {
-        "s1": Entry(s1, "two autoregressive modes that take turns, with gradual transitions", 2, 2),
-        "s2": Entry(s2, "a Gaussian that moves in ten equal steps, 1 % of the samples perturbed", 11, 2),
-        "s3": Entry(s3, "ten Gaussians around a circle, with noise from its centre", 10, 2),
+        "s1": StreamEntry(s1, "two autoregressive modes that take turns, with gradual transitions", 2, 2),
+        "s2": StreamEntry(s2, "a Gaussian that moves in ten equal steps, 1 % of the samples perturbed", 11, 2),
+        "s3": StreamEntry(s3, "ten Gaussians around a circle, with noise from its centre", 10, 2),
     }
+
+
+Entry = StreamEntry  # its name before 0.3

@@ -5,13 +5,11 @@
 >>> check_index(icvi.XieBeni(), backends=("numpy",))
 """
 
-from icvi_jax.testing.backends import BACKENDS, Backend, backend
+from icvi_jax.testing.backends import BACKENDS, Backend, Example, backend, example
 from icvi_jax.testing.clusterers import CLUSTERER_LAWS, check_clusterer
-from icvi_jax.testing.indices import INDEX_LAWS, check_index
+from icvi_jax.testing.indices import INDEX_LAWS, STATISTIC_LAWS, check_index, check_statistic
 from icvi_jax.testing.monitors import MONITOR_LAWS, check_monitor
-from icvi_jax.testing.recordings import Example, example
 from icvi_jax.testing.sample_monitors import SAMPLE_MONITOR_LAWS, check_sample_monitor
-from icvi_jax.testing.statistics import STATISTIC_LAWS, check_statistic
 
 __all__ = [
     "BACKENDS",

@@ -8,7 +8,7 @@ import numpy as np
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import layout
-from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.testing.backends import Backend, check_laws, kinds, steps
 from icvi_jax.types import Event, Shown, State
 
 
@@ -118,6 +118,4 @@ CLUSTERER_LAWS = (
 
 def check_clusterer(clusterer: Clusterer, backends: tuple[str, ...] | None = None) -> None:
     """Check a clusterer against all laws on all installed backends; AssertionError names the law that is broken."""
-    for name in available() if backends is None else backends:
-        for law in CLUSTERER_LAWS:
-            law(clusterer, backend(name))
+    check_laws(clusterer, CLUSTERER_LAWS, backends)

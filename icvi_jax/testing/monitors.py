@@ -6,7 +6,7 @@ import numpy as np
 
 from icvi_jax.monitors import Monitor
 from icvi_jax.panel import layout
-from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.testing.backends import Backend, check_laws, kinds, steps
 from icvi_jax.types import State
 
 SPAN = 300
@@ -91,6 +91,4 @@ MONITOR_LAWS = (carry_is_stable, fleet_equals_loop, units_do_not_matter, codes_a
 
 def check_monitor(monitor: Monitor, backends: tuple[str, ...] | None = None) -> None:
     """Check a monitor against all laws on all installed backends; AssertionError names the law that is broken."""
-    for name in available() if backends is None else backends:
-        for law in MONITOR_LAWS:
-            law(monitor, backend(name))
+    check_laws(monitor, MONITOR_LAWS, backends)

@@ -9,7 +9,7 @@ from icvi_jax.indices import catalogue
 from icvi_jax.monitors import SampleMonitor
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.testing.backends import Backend, available, backend, kinds, steps
+from icvi_jax.testing.backends import Backend, check_laws, kinds, steps
 from icvi_jax.types import Alarm, Array
 
 SPAN, STEP, COLUMN = 265, 240, 1
@@ -132,6 +132,4 @@ SAMPLE_MONITOR_LAWS = (
 
 def check_sample_monitor(monitor: SampleMonitor, backends: tuple[str, ...] | None = None) -> None:
     """Check a monitor of samples against all laws on all installed backends; AssertionError names what is broken."""
-    for name in available() if backends is None else backends:
-        for law in SAMPLE_MONITOR_LAWS:
-            law(monitor, backend(name))
+    check_laws(monitor, SAMPLE_MONITOR_LAWS, backends)

@@ -10,7 +10,7 @@ from icvi_jax.spec import above, required, spec, whole
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
 
 
-class SkeletonState(NamedTuple):
+class SkeletonClustererState(NamedTuple):
     """Centres (k, p, *streams), and which of them are in use (k, *streams)."""
 
     centers: Array
@@ -52,12 +52,12 @@ class SkeletonClusterer(Clusterer):
     def least(self, features: int) -> int:
         return self.k
 
-    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SkeletonState:
-        return SkeletonState(
+    def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SkeletonClustererState:
+        return SkeletonClustererState(
             xp.zeros((self.k, features, *streams), dtype=dtype), xp.zeros((self.k, *streams), dtype=xp.bool)
         )
 
-    def step(self, state: SkeletonState, x: Array, seen: Array) -> tuple[SkeletonState, Event]:
+    def step(self, state: SkeletonClustererState, x: Array, seen: Array) -> tuple[SkeletonClustererState, Event]:
         xp = namespace(x)
         v, active = state
         e = x - v
@@ -65,7 +65,7 @@ class SkeletonClusterer(Clusterer):
         hit = slot == slots(active, self.k)
         u = xp.astype(hit, x.dtype)
         pace = xp.where(active, u * cast(self.rate, x), u)  # a new centre is at its first sample
-        new = SkeletonState(v + pace[:, None, ...] * e, active | hit)
+        new = SkeletonClustererState(v + pace[:, None, ...] * e, active | hit)
         label, none = xp.where(slot < self.k, slot, xp.full_like(slot, -1)), xp.zeros_like(seen)
         return new, Event(
             x=x,

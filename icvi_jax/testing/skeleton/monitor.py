@@ -11,7 +11,7 @@ from icvi_jax.spec import above, spec, static, whole
 from icvi_jax.types import Alarm, Array, DType, Namespace
 
 
-class SkeletonState(NamedTuple):
+class SkeletonMonitorState(NamedTuple):
     """Mean (*streams) of the values so far on a log scale, how many there were, and the last score."""
 
     mean: Array
@@ -38,13 +38,13 @@ class SkeletonMonitor(Monitor):
         above("SkeletonMonitor", "excess", self.excess, 0)
         whole("SkeletonMonitor", "warm", self.warm)
 
-    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SkeletonState:
+    def init(self, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SkeletonMonitorState:
         zero = xp.zeros(streams, dtype=dtype)
-        return SkeletonState(zero, xp.zeros(streams, dtype=xp.int32), zero)
+        return SkeletonMonitorState(zero, xp.zeros(streams, dtype=xp.int32), zero)
 
     def step(
-        self, state: SkeletonState, value: Array, seen: Array, goal: str, positive: bool
-    ) -> tuple[SkeletonState, Alarm]:
+        self, state: SkeletonMonitorState, value: Array, seen: Array, goal: str, positive: bool
+    ) -> tuple[SkeletonMonitorState, Alarm]:
         xp = namespace(value)
         y, ok = badness(value, seen, goal, positive, state.mean)  # large is bad, and units do not matter
         n = advance(state.heard, ok)
@@ -52,4 +52,4 @@ class SkeletonMonitor(Monitor):
         mean = xp.where(ok, state.mean + share * (y - state.mean), state.mean)
         score = xp.where(ok & (n > self.warm), (y - state.mean) / cast(self.excess, y), state.score)
         code = xp.astype(ok & (score > 1) & (n > self.warm), xp.int32)
-        return SkeletonState(mean, n, score), alarm(code, score, xp.zeros_like(seen))
+        return SkeletonMonitorState(mean, n, score), alarm(code, score, xp.zeros_like(seen))

@@ -1,4 +1,4 @@
-"""Validate: the indices along any recorded clustering, whose memberships and centres are replayed sample by sample.
+"""The indices of any recorded clustering: replayed sample by sample (`validate`), or from their definitions (`batch`).
 
 What was recorded about a sample is one row of numbers beside it. The panel is scanned over these rows as a pipeline is
 over samples, with the same operation.
@@ -6,10 +6,12 @@ over samples, with the same operation.
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import array_api_compat
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,12 +20,15 @@ from icvi_jax.engine import inputs
 from icvi_jax.engine.executor import Native, program_for
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.engine.xla import Feed, precise
-from icvi_jax.numerics.arrays import namespace, slots, usable
-from icvi_jax.panel import Panel, PanelState, punctual
-from icvi_jax.types import Array, ArrayLike, DType, Namespace, State
+from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
+from icvi_jax.numerics.moments import weights
+from icvi_jax.panel import Panel, PanelState, complete, punctual
+from icvi_jax.statistics import Dispersion, RecordedClustering
+from icvi_jax.statistics.groups import gathered
+from icvi_jax.types import Array, ArrayLike, DType, Namespace, Prototypes, State
 
 
-class Recording(NamedTuple):
+class RecordedPanel(NamedTuple):
     """A panel, and what is the same for all samples; None where it changes, or is not known.
 
     Attributes
@@ -60,7 +65,7 @@ class Replay:
     named: bool = False
 
     def __call__(
-        self, known: Recording, state: tuple[PanelState, Array | None], row: Array, elapsed: Array | None = None
+        self, known: RecordedPanel, state: tuple[PanelState, Array | None], row: Array, elapsed: Array | None = None
     ) -> tuple[tuple[PanelState, Array | None], dict[str, Array]]:
         """Process one row (columns, *streams). The state is that of the panel, and how many members each slot had."""
         (panel, members), k, p, xp, streams = state, self.k, self.features, namespace(row), row.shape[1:]
@@ -141,7 +146,7 @@ def validate(
         if clusters is not None:
             raise ValueError("validate(clusters=…): not with labels=; give memberships= and centers= of the slots")
         slot, k = slots_of(labels, T)
-        known, step, parts = Recording(panel), Replay(k, p, True), [slot[:, None]]
+        known, step, parts = RecordedPanel(panel), Replay(k, p, True), [slot[:, None]]
     else:
         U, V, A = recorded("validate", x, memberships, centers, active)
         names, k = _named(clusters, tuple(U.shape), panel), U.shape[1]
@@ -150,7 +155,7 @@ def validate(
         moving = names is not None and names.ndim == 2
         V = V - origin
         center = xp.asarray(V[0, ...], dtype=dtype) if fixed else None
-        known = Recording(panel, center, A[0, ...] if always else None, None if moving else names)
+        known = RecordedPanel(panel, center, A[0, ...] if always else None, None if moving else names)
         step = Replay(k, p, False, moving)
         parts = [U, *([] if fixed else [xp.reshape(V, (T, k * p))]), *([] if always else [A])]
         parts += [names] if names is not None and moving else []
@@ -233,3 +238,121 @@ def _widest(X: Array, *others: ArrayLike | None) -> DType:
     if isinstance(X, np.ndarray) and any(np.result_type(np.asarray(a)) == np.float64 for a in others if a is not None):
         return np.float64
     return X.dtype
+
+
+def batch(
+    panel: Panel,
+    X: ArrayLike,
+    memberships: ArrayLike,
+    centers: ArrayLike,
+    active: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+) -> dict[str, Array]:
+    """Index values after the last sample, from the sums that define them: O(n k), nothing incremental.
+
+    Parameters
+    ----------
+    panel : the indices.
+    X : (T, p), samples; rows that are not finite are missing. Its array library is used; lists become NumPy.
+    memberships : (T, k); all zero is noise.
+    centers : (k, p) or (T, k, p); the last counts. With a single cluster h depends on the path, so give (T, k, p).
+    active : (k,) or (T, k), slots in use; all by default. Samples before a slot's last birth are not its members.
+    elapsed : (T,), time since the previous sample.
+    clusters : (k,) or (T, k), which cluster each slot belongs to; the last counts. See `Panel.step`.
+
+    Returns
+    -------
+    Values by index name, each a scalar.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> exact = icvi.batch(panel, [[0.0], [4.0], [1.0], [5.0]], [[1, 0], [0, 1], [1, 0], [0, 1]], [[0.5], [4.5]])
+    >>> float(exact["xb"])
+    0.015625
+    """
+    recording = record(panel, X, memberships, centers, active, elapsed, clusters)
+    if panel.of == "clusters" and recording.names is None:
+        raise ValueError('batch(clusters=None): Panel(of="clusters") needs the cluster of each slot; give clusters=')
+    xp = namespace(recording.x)
+    states = {part.name: part.batch(recording) for part in panel.statistics}
+    now = _last(recording)
+    if panel.of == "clusters" and int(xp.sum(xp.astype(gathered((), {}, now)[1].active, xp.int32))) == 1:
+        path = _cluster_path(recording)
+        states |= {part.name: part.batch(path) for part in panel.statistics if part.follows}
+    plain = dataclasses.replace(panel, norm=None)  # the recording is already in this norm
+    return plain.values(states, now, xp.ones_like(recording.active[-1, 0]))
+
+
+def _last(recording: RecordedClustering) -> Prototypes:
+    """The prototypes at the end of a recording."""
+    names = None if recording.names is None else recording.names[-1, :]
+    return Prototypes(recording.centers[-1, ...], recording.active[-1, :], names)
+
+
+def _cluster_path(recording: RecordedClustering) -> RecordedClustering:
+    """The recording with the path of its clusters instead of its slots: O(n²), and only needed for a single cluster."""
+    xp = namespace(recording.x)
+    centers, active = [], []
+    for end in range(1, recording.x.shape[0] + 1):
+        names = None if recording.names is None else recording.names[:end, ...]
+        x, u, w, fades, path, active_path, given = (a[:end, ...] for a in recording[:7])
+        part = RecordedClustering(x, u, w, fades, path, active_path, given, names)
+        part = part._replace(fades=part.fades / part.fades[-1], w=_since_birth(part.active, part.given))
+        now = gathered((Dispersion,), {"dispersion": Dispersion.batch(part)}, _last(part))[1]
+        centers.append(now.centers)
+        active.append(now.active)
+    return recording._replace(centers=xp.stack(centers), active=xp.stack(active))
+
+
+def _since_birth(active: Array, weights: Array) -> Array:
+    """Weights (n, k), 0 for samples before the last birth of their slot."""
+    xp = namespace(weights)
+    time = xp.arange(active.shape[0])[:, None]
+    born = xp.max(xp.where(active, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
+    return xp.where(time > born, weights, xp.zeros_like(weights))
+
+
+def record(
+    panel: Panel,
+    X: ArrayLike,
+    memberships: ArrayLike,
+    centers: ArrayLike,
+    active: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+) -> RecordedClustering:
+    """A recorded clustering for batch definitions: without missing samples, relative to the first sample, faded."""
+    raw: State = X
+    own = array_api_compat.is_array_api_obj(X) and not isinstance(X, np.ndarray)
+    x: Array = raw if own else inputs.given("batch", X).x
+    times = inputs.gaps("batch", elapsed, x.shape[:1])
+    xp = namespace(x)
+    x = x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, library(xp).asarray(0.0).dtype)
+    U, V, A = recorded("batch", x, memberships, centers, active)
+    whole = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
+    if not bool(xp.any(whole)):
+        raise ValueError("batch(X=…): every sample is missing (not finite, or larger than 1e15)")
+    anchor = x[xp.argmax(xp.astype(whole, xp.int32)), :]
+    x, V = x - anchor, V - anchor
+    seen = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
+    gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)
+    spots = xp.nonzero(seen)[0]
+    T, k = U.shape
+    names = None
+    if clusters is not None:
+        names = xp.astype(xp.asarray(clusters), xp.int32)
+        if tuple(names.shape) not in ((k,), (T, k)):
+            raise ValueError(f"batch(clusters=…): expected shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
+        names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
+    x, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (x, U, V, A, gaps))
+    V = xp.where(A[:, :, None], V, xp.zeros_like(V))
+    U = xp.where(A, U, xp.zeros_like(U))
+    given = weights(U, cast(panel.fuzzifier, x))
+    clock = xp.cumulative_sum(gaps)
+    x = panel.seen_by(x.T).T
+    V = xp.permute_dims(panel.seen_by(xp.permute_dims(V, (2, 0, 1))), (1, 2, 0))
+    fades = cast(panel.forgetting, x) ** (clock[-1] - clock)
+    return RecordedClustering(x, U, _since_birth(A, given), fades, V, A, given, names)
