@@ -37,20 +37,20 @@ def gas(rows):
     return X[: n * rows].reshape(n, rows, -1).mean(1), mode[: n * rows : rows]
 
 
-def streams(full=False, seeds=1, scale=False):
+def streams(full=False, seeds=1, scale=False, first=0):
     """Yield (group, X, mode, changes), seed by seed; `full` adds sets that no setting was chosen on, and all gas rows.
 
-    `scale`: the labelled sets, too, by their first rows.
+    `scale`: the labelled sets, too, by their first rows. `first`: the first seed.
     """
     from replay import replay
 
     for order in ORDERS:
-        for seed in range(seeds):
+        for seed in range(first, first + seeds):
             for name, X, mode, changes in replay(order, seed=seed, names=None if full else TUNED):
                 X = scaled(X) if scale else X
                 yield order if name in TUNED else f"{order}, held out", X, mode, changes
     for make in (icvi.streams.s1, icvi.streams.s2, icvi.streams.s3):
-        for seed in range(seeds):
+        for seed in range(first, first + seeds):
             s = make(seed=seed)
             yield make.__name__.upper(), scaled(s.x), np.where(s.noise, -1, s.mode), list(s.changes)
     for title, rows in (("GSA", 10), *([("GSA, all rows", 1)] if full else [])):

@@ -2,19 +2,19 @@
 
     python benchmarks/clusterers.py                     six labelled sets in four orders, S1–S3, gas sensors, SKAB
     python benchmarks/clusterers.py --seeds 5           several seeds of each, and what the mean is uncertain by
+    python benchmarks/clusterers.py --first 100         from this seed on
     python benchmarks/clusterers.py --scale             the labelled sets, too, scaled by their first 200 rows
     python benchmarks/clusterers.py --full              also sets that no setting was chosen on
     python benchmarks/clusterers.py --flat              links of merge-split without the rule for two features
     python benchmarks/clusterers.py --river             river's clusterers alone, and a partition that uses no data
     python benchmarks/clusterers.py --csv FILE          the table as a file; more runs add to it
     python benchmarks/clusterers.py --pages FILE FOLDER from that file the tables of the documentation
-    python benchmarks/clusterers.py --speed             cost a sample alone: a fleet, in processor time
 
 ARI: mean adjusted Rand index by persistent name in windows of 500 samples that overlap by half, from sample 200 on;
 noise and transitions are left out. ±: twice the standard error of its mean over seeds. k error: mean |k − modes in the
 window| at the windows' ends. AUC at changes: the largest rise of the logarithm of the score within 50 samples after a
 change over its median in the 100 before, against the same at all other places of the stream, by rank: 0.5 is chance.
-Cost is processor time. Streams: see `clusterer_streams`.
+Cost is processor time; alone: `speed.py clusterers`. Streams: see `clusterer_streams`.
 """
 
 import argparse
@@ -137,6 +137,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sets")
     parser.add_argument("--seeds", type=int, default=1, help="streams of each kind (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--scale", action="store_true", help="scale the labelled sets, too")
     parser.add_argument("--flat", action="store_true", help="links of merge-split as with three features and more")
     parser.add_argument("--river", action="store_true", help="river's clusterers instead of ours")
@@ -145,7 +146,6 @@ def main():
     parser.add_argument("--clusterer", nargs="*", default=(), help="clusterers whose name begins so")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table here")
     parser.add_argument("--pages", nargs=2, type=pathlib.Path, help="make the tables of the documentation")
-    parser.add_argument("--speed", action="store_true", help="cost a sample alone")
     options = parser.parse_args()
     names = tuple(options.clusterer)
     for name in [name for name in OURS if names and not name.startswith(names)]:
@@ -154,11 +154,7 @@ def main():
         mergesplit.NARROW = 0.0
     if options.pages:
         return pages(*options.pages)
-    if options.speed:
-        from clusterer_speed import speed
-
-        return speed(OURS)
-    every = data.streams(options.full, options.seeds, options.scale)
+    every = data.streams(options.full, options.seeds, options.scale, options.first)
     chosen = [s for s in every if not options.only or s[0].startswith(tuple(options.only))]
     rows = theirs(chosen, names, options.seeds) if options.river else ours(chosen, options.forgetting, options.seeds)
     tell(rows, options.csv)
