@@ -14,14 +14,14 @@ from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
-from icvi_jax.monitors import Budget, Heard, Monitor, SampleMonitor
+from icvi_jax.monitors import Budget, IndexValue, Monitor, SampleMonitor
 from icvi_jax.monitors.base import Listener
 from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, made, settle, spec, whole
 from icvi_jax.standardize import Standardize
-from icvi_jax.types import Alarm, Array, DType, Event, Namespace, Prototypes, Reading, Shown, State
+from icvi_jax.types import Alarm, Array, Diagnostics, DType, Event, Namespace, Prototypes, Reading, State
 
 SURPRISE = "surprise"
 """The name with which monitors watch the squared distance of a sample from the nearest centre."""
@@ -264,12 +264,12 @@ class Pipeline:
         raw: Array,
         here: Array,
         values: Mapping[str, Array],
-        shown: Shown,
+        shown: Diagnostics,
         seen: Array,
     ) -> tuple[dict[str, State], dict[str, Alarm]]:
         """The states and alarms of all monitors after one sample."""
-        heard = {index.name: Heard(values[index.name], index.goal, index.positive, seen) for index in self.indices}
-        heard[SURPRISE] = Heard(shown.surprise, "min", True, seen)
+        heard = {index.name: IndexValue(values[index.name], index.goal, index.positive, seen) for index in self.indices}
+        heard[SURPRISE] = IndexValue(shown.surprise, "min", True, seen)
         new, alarms = dict[str, State](), dict[str, Alarm]()
         for name, monitor in self.monitors.items():
             mine = {index: heard[index] for index in monitor.watched}
@@ -332,7 +332,7 @@ def _nothing(x: Array, seen: Array) -> Event:
     """The event of a sample without a clusterer."""
     xp, u, none = namespace(x), x[:0, ...], _nowhere(x)
     minus, off = xp.full_like(x[0, ...], -1, dtype=xp.int32), xp.zeros_like(seen)
-    shown = Shown(minus, xp.zeros_like(minus), off, off, minus, xp.full_like(x[0, ...], xp.nan))
+    shown = Diagnostics(minus, xp.zeros_like(minus), off, off, minus, xp.full_like(x[0, ...], xp.nan))
     return Event(x, u, none, none, seen, off, shown)
 
 

@@ -13,7 +13,7 @@ from icvi_jax.numerics.arrays import advance, cast, count, far, larger, namespac
 from icvi_jax.panel import Panel
 from icvi_jax.spec import above, number, required, spec
 from icvi_jax.statistics.groups import homes
-from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Shown, State
+from icvi_jax.types import Array, Diagnostics, DType, Event, Merge, Namespace, Prototypes, State
 
 
 class PortfolioState(NamedTuple):
@@ -202,7 +202,7 @@ class Portfolio(Clusterer):
             after=after._replace(names=names if self.grouped else None),
             seen=seen,
             ready=one([e.ready for e in events]),
-            shown=Shown(
+            shown=Diagnostics(
                 label,
                 one([s.k for s in told]),
                 one([s.outlier for s in told]),
@@ -251,7 +251,7 @@ def chosen_of(parts: list[Array], best: Array, k: int) -> Array:
     return reduce(lambda a, item: xp.where(best == item[0], item[1], a), enumerate(wide[1:], 1), wide[0])
 
 
-def _shown(event: Event) -> Shown:
+def _shown(event: Event) -> Diagnostics:
     if event.shown is None:
         raise TypeError("a candidate of a Portfolio must give `shown` in its events")
     return event.shown

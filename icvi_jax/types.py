@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 from icvi_jax.array_api import Array, ArrayLike, DType, Namespace, State
@@ -11,12 +12,12 @@ __all__ = [
     "Array",
     "ArrayLike",
     "DType",
+    "Diagnostics",
     "Event",
     "Merge",
     "Namespace",
     "Prototypes",
     "Reading",
-    "Shown",
     "State",
 ]
 
@@ -60,7 +61,7 @@ class Merge(NamedTuple):
     gone: Array
 
 
-class Shown(NamedTuple):
+class Diagnostics(NamedTuple):
     """Output of a clusterer for readings, which no statistic needs.
 
     Attributes
@@ -117,7 +118,7 @@ class Event(NamedTuple):
     after: Prototypes
     seen: Array
     ready: Array
-    shown: Shown | None = None
+    shown: Diagnostics | None = None
     born: Array | None = None
     merge: Merge | None = None
     begin: Array | None = None
@@ -162,7 +163,7 @@ class Reading(NamedTuple):
     k : number of active clusters.
     centers : (k, p, *streams), in the units of the samples.
     seen : False where the sample is missing; values, k and centers then repeat.
-    outlier, overflow, cluster, surprise : see `Shown`.
+    outlier, overflow, cluster, surprise : see `Diagnostics`.
     alarms : `Alarm` by monitor name.
 
     Examples
@@ -185,3 +186,10 @@ class Reading(NamedTuple):
     alarms: dict[str, Alarm]
     cluster: Array
     surprise: Array
+
+
+def __getattr__(name: str) -> type:
+    if name == "Shown":
+        warnings.warn("icvi_jax.types.Shown is called Diagnostics since 0.3", DeprecationWarning, stacklevel=2)
+        return Diagnostics
+    raise AttributeError(name)

@@ -34,7 +34,7 @@ from icvi_jax.numerics.arrays import count, namespace, position, smallest, squar
 from icvi_jax.spec import required, spec, static
 from icvi_jax.statistics import Dispersion, Separation
 from icvi_jax.testing import check_clusterer, check_index
-from icvi_jax.types import Event, Prototypes, Shown
+from icvi_jax.types import Event, Prototypes, Diagnostics
 
 plots.style()
 warnings.filterwarnings("ignore", module="sklearn")
@@ -181,7 +181,7 @@ class TrackingKMeans(Clusterer):
             after=Prototypes(*new),
             seen=seen,
             ready=full,
-            shown=Shown(label, count(new.active), none, none, label, surprise(x - v, active, seen)),
+            shown=Diagnostics(label, count(new.active), none, none, label, surprise(x - v, active, seen)),
         )
         return new, event
 

@@ -11,14 +11,14 @@ from oracles.change import without_season
 from oracles.change2 import change as second
 
 import icvi_jax as icvi
-from icvi_jax.monitors import Heard
+from icvi_jax.monitors import IndexValue
 
 
 @functools.partial(jax.jit, static_argnames=("names",))
 def scan(monitor, state, X, there, values, names):
     def body(state, now):
         x, here, heard = now
-        heard = {n: Heard(v, "min", True, jnp.isfinite(v)) for n, v in zip(names, heard)}
+        heard = {n: IndexValue(v, "min", True, jnp.isfinite(v)) for n, v in zip(names, heard)}
         return monitor.step(state, x, here, heard)
 
     return jax.lax.scan(body, state, (X, there, values))

@@ -9,7 +9,7 @@ from icvi_jax.numerics import ellipsoid
 from icvi_jax.numerics.arrays import cast, count, namespace, position, seat, slots, smallest, squares
 from icvi_jax.numerics.moments import share, weights
 from icvi_jax.spec import above, finite, required, spec, whole
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 
 class FuzzyState(NamedTuple):
@@ -125,6 +125,6 @@ class FuzzyCMeans(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=new.ready,
-            shown=Shown(label, count(new.active), none, none, label, surprise(e, active, seen)),
+            shown=Diagnostics(label, count(new.active), none, none, label, surprise(e, active, seen)),
         )
         return new, event

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, count, larger, namespace, seat, slots, squares
 from icvi_jax.spec import above, one_of, required, spec, static, whole
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 
 class KMeansState(NamedTuple):
@@ -109,7 +109,7 @@ class SequentialKMeans(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=new.ready,
-            shown=Shown(label, count(new.active), none, none, label, surprise(e, active, seen)),
+            shown=Diagnostics(label, count(new.active), none, none, label, surprise(e, active, seen)),
             begin=seen & full & ~ready if paper else None,
             begin_mass=xp.astype(xp.sum(state.counts, axis=0, dtype=xp.int32), x.dtype) if paper else None,
         )

@@ -26,7 +26,7 @@ from icvi_jax.numerics.arrays import (
 from icvi_jax.numerics.arrays import squares as sum_of_squares
 from icvi_jax.numerics.pairs import Pairs, Terms, cheapest_merge
 from icvi_jax.spec import above, finite, number, spec, static, whole
-from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Merge, Namespace, Prototypes
 
 
 class MergeSplitState(NamedTuple):
@@ -201,7 +201,7 @@ class MergeSplit(Clusterer):
             after=made.prototypes,
             seen=seen,
             ready=xp.ones_like(seen),
-            shown=Shown(position(given), k, none, none, name, surprise(e, active, seen)),
+            shown=Diagnostics(position(given), k, none, none, name, surprise(e, active, seen)),
             born=new,
             merge=merge,
         )

@@ -22,7 +22,7 @@ from icvi_jax.numerics.arrays import (
     squares,
 )
 from icvi_jax.spec import above, finite, is_number, number, one_of, required, spec, static, whole
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 Columns: TypeAlias = tuple[Array, ...]
 """A symmetric matrix in each slot as the p columns of its lower half, (K, p − j, *streams)."""
@@ -230,7 +230,7 @@ class OnlineEllipsoidal(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=ready,
-            shown=Shown(
+            shown=Diagnostics(
                 label,
                 k=xp.where(ready, count(new.active), xp.zeros_like(taken)),
                 outlier=live & ~xp.any(member, axis=0),

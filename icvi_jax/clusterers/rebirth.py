@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, seat, slots, smaller, smallest, squares
 from icvi_jax.spec import above, required, spec, whole
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 TRUSTED = 20
 """Number of ordinary samples after which the learned scale of distances is used."""
@@ -151,7 +151,7 @@ class RebirthKMeans(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=new.ready,
-            shown=Shown(label, count(new.active), none, none, cluster, surprise(e, active, seen)),
+            shown=Diagnostics(label, count(new.active), none, none, cluster, surprise(e, active, seen)),
             born=hit & reborn,
         )
         return new, event

@@ -1,10 +1,11 @@
 """Monitors: one file each, a pure step that turns an index value, or a sample, into an `Alarm`."""
 
 import re as _re
+import warnings as _warnings
 from typing import NamedTuple as _NamedTuple
 
 from icvi_jax.monitors import listing as _listing
-from icvi_jax.monitors.base import Heard as Heard
+from icvi_jax.monitors.base import IndexValue as IndexValue
 from icvi_jax.monitors.base import Listener as Listener
 from icvi_jax.monitors.base import Monitor as Monitor
 from icvi_jax.monitors.base import SampleMonitor as SampleMonitor
@@ -49,6 +50,13 @@ def _entry(monitor: type[Monitor] | type[SampleMonitor]) -> MonitorEntry:
     name = _re.sub(r"(?<=[a-z])(?=[A-Z])", "-", monitor.__name__).lower()
     purpose = (monitor.__doc__ or "").strip().splitlines()[0]
     return MonitorEntry(name, monitor, issubclass(monitor, SampleMonitor), purpose)
+
+
+def __getattr__(name: str) -> type:
+    if name == "Heard":
+        _warnings.warn("icvi_jax.monitors.Heard is called IndexValue since 0.3", DeprecationWarning, stacklevel=2)
+        return IndexValue
+    raise AttributeError(name)
 
 
 globals()["__all__"] = _public_names(globals())

@@ -81,7 +81,7 @@ class SampleMonitor(Listener):
         """The state before any sample."""
 
     @abstractmethod
-    def step(self, state: State, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[State, Alarm]:
+    def step(self, state: State, x: Array, there: Array, heard: Mapping[str, IndexValue]) -> tuple[State, Alarm]:
         """Process the sample.
 
         Parameters
@@ -92,7 +92,7 @@ class SampleMonitor(Listener):
         """
 
 
-class Heard(NamedTuple):
+class IndexValue(NamedTuple):
     """The value of an index at one sample, and its meaning: see `Monitor.step`."""
 
     value: Array

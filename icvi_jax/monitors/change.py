@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.monitors import change_first, seasons, views
-from icvi_jax.monitors.base import Heard, SampleMonitor
+from icvi_jax.monitors.base import IndexValue, SampleMonitor
 from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.monitors.scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
@@ -210,7 +210,7 @@ class Change(SampleMonitor):
         )
 
     def step(
-        self, state: ChangeState | FirstState, x: Array, there: Array, heard: Mapping[str, Heard]
+        self, state: ChangeState | FirstState, x: Array, there: Array, heard: Mapping[str, IndexValue]
     ) -> tuple[ChangeState | FirstState, Alarm]:
         if isinstance(state, FirstState):  # made by version 1, or by 0.2
             silent = self.silent if self.version == 1 else change_first.SILENT

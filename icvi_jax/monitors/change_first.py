@@ -19,7 +19,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from icvi_jax.monitors import seasons, tail
-from icvi_jax.monitors.base import Heard
+from icvi_jax.monitors.base import IndexValue
 from icvi_jax.monitors.scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, larger, namespace, position, smaller, smallest
 from icvi_jax.types import Alarm, Array, Namespace
@@ -376,7 +376,13 @@ def start(options: Options, features: int, streams: tuple[int, ...], xp: Namespa
 
 
 def step(
-    options: Options, rate: float, silent: int, state: FirstState, x: Array, there: Array, heard: Mapping[str, Heard]
+    options: Options,
+    rate: float,
+    silent: int,
+    state: FirstState,
+    x: Array,
+    there: Array,
+    heard: Mapping[str, IndexValue],
 ) -> tuple[FirstState, Alarm]:
     """Process a row: see `SampleMonitor.step`."""
     xp, t, old, season = namespace(x), state.time, state.tail, state.season

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from icvi_jax.monitors.base import Heard
+from icvi_jax.monitors.base import IndexValue
 from icvi_jax.numerics.arrays import cast, namespace
 from icvi_jax.spec import one_of
 from icvi_jax.types import Array
@@ -45,7 +45,7 @@ def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -
     return (y if goal == "min" else -y), ok
 
 
-def read_indices(heard: Mapping[str, Heard], row: Array, like: Array) -> tuple[Array, Array]:
+def read_indices(heard: Mapping[str, IndexValue], row: Array, like: Array) -> tuple[Array, Array]:
     """The logarithms of the indices, large is bad, and where they can be used: (q, *streams)."""
     xp = namespace(like)
     y, ok = zip(*(badness(one.value, one.seen & row, one.goal, True, like) for one in heard.values()))

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.monitors.base import Heard, SampleMonitor
+from icvi_jax.monitors.base import IndexValue, SampleMonitor
 from icvi_jax.numerics.arrays import advance, cast, namespace, position, smaller, smallest
 from icvi_jax.spec import is_number, number, spec, static
 from icvi_jax.types import Alarm, Array, DType, Namespace
@@ -96,7 +96,9 @@ class Stuck(SampleMonitor):
         none = xp.zeros((features, *streams), dtype=xp.int32)
         return StuckState(zero, none > 0, none, none, none, none, none > 0)
 
-    def step(self, state: StuckState, x: Array, there: Array, heard: Mapping[str, Heard]) -> tuple[StuckState, Alarm]:
+    def step(
+        self, state: StuckState, x: Array, there: Array, heard: Mapping[str, IndexValue]
+    ) -> tuple[StuckState, Alarm]:
         xp = namespace(x)
         same = there & state.any & (x == state.last)
         moves = there & ~same

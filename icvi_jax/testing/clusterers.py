@@ -9,7 +9,7 @@ from icvi_jax.clusterers import Clusterer
 from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import layout
 from icvi_jax.testing.backends import Backend, check_laws, kinds, steps
-from icvi_jax.types import Event, Shown, State
+from icvi_jax.types import Diagnostics, Event, State
 
 
 def samples(seed: int, n: int = 60, features: int = 2) -> np.ndarray:
@@ -29,7 +29,7 @@ def follow(clusterer: Clusterer, X: np.ndarray, b: Backend) -> tuple[State, Even
         return steps(clusterer, state, (np.where(seen[:, None], X, 0.0), seen), b)
 
 
-def _shown(events: Event) -> Shown:
+def _shown(events: Event) -> Diagnostics:
     assert events.shown is not None, "an event has no `shown`, which readings show"
     return events.shown
 

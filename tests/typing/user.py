@@ -13,7 +13,7 @@ from icvi_jax.indices.base import divide
 from icvi_jax.monitors.base import alarm
 from icvi_jax.spec import required, spec, static
 from icvi_jax.statistics import Dispersion, Separation, Stats
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 # The pipeline of the README, and what one does with it.
 pipe = icvi.Pipeline(
@@ -79,7 +79,7 @@ class One(icvi.Clusterer):
         centers = state.centers + self.rate * (x - state.centers)
         new = OneState(centers, state.active | seen, state.samples + 1)
         zero = state.samples * 0
-        shown = Shown(zero, zero + 1, ~seen, ~seen, zero, x[0] * 0)
+        shown = Diagnostics(zero, zero + 1, ~seen, ~seen, zero, x[0] * 0)
         u = state.centers[:, 0] * 0 + 1
         before, after = Prototypes(state.centers, state.active), Prototypes(new.centers, new.active)
         return new, Event(x, u, before, after, seen, seen, shown)

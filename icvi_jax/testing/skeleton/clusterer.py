@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from icvi_jax.clusterers.base import Clusterer, surprise
 from icvi_jax.numerics.arrays import cast, count, namespace, seat, slots, squares
 from icvi_jax.spec import above, required, spec, whole
-from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, Shown
+from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
 
 class SkeletonClustererState(NamedTuple):
@@ -74,5 +74,5 @@ class SkeletonClusterer(Clusterer):
             after=Prototypes(new.centers, new.active),
             seen=seen,
             ready=active[-1, ...],
-            shown=Shown(label, count(new.active), none, none, label, surprise(e, active, seen)),
+            shown=Diagnostics(label, count(new.active), none, none, label, surprise(e, active, seen)),
         )
