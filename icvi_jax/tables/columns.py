@@ -14,7 +14,16 @@ from icvi_jax.tables.clock import believed_rows, unit_of
 from icvi_jax.tables.codes import CODES, FILLS, clear_codes, code_notes
 from icvi_jax.tables.parse import Column, told
 from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.rules import by_name, by_values, epoch_unit, has_time_word, is_time_name, may_be_time, sentences
+from icvi_jax.tables.rules import (
+    by_name,
+    by_values,
+    epoch_unit,
+    freeze_counters,
+    has_time_word,
+    is_time_name,
+    may_be_time,
+    sentences,
+)
 from icvi_jax.tables.table import (
     Table,
     TableError,
@@ -177,7 +186,9 @@ def sift(
         notes += code_notes(features, found)
     if chosen or not len(x):
         return tuple(features), x
-    judged = [by_name(name) or why for name, why in zip(features, by_values(x, node))]
+    x, counting = freeze_counters(x, node)
+    kinds = ["counter" if counts else why for counts, why in zip(counting, by_values(x, node))]
+    judged = [by_name(name) or why for name, why in zip(features, kinds)]
     kept = [n for n, why in enumerate(judged) if not why]
     notes += sentences([(name, why) for name, why in zip(features, judged) if why])
     if not kept and features:

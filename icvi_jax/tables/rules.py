@@ -25,8 +25,8 @@ TIME_WORDS = TIME_NAMES | frozenset(
 )
 UNITS = frozenset("s sec secs second seconds ms us µs μs ns millis utc".split())
 LEAST_ROWS = 20
-"""With fewer rows one cannot say whether a column is constant, has two values, or is a counter."""
-COUNTING = 0.99  # share of rows in which a counter must increase: it may start again sometimes
+"""With fewer rows one cannot say whether a column is constant, has two values, or is a counter; counters are found in
+so many rows, in files as in live streams."""
 EVEN = 1e-3  # largest relative difference between the steps of a clock: no sensor increases so evenly
 REASONS = {
     "label": "labels by their names; --columns uses them anyway, --label takes one as the truth",
@@ -108,13 +108,13 @@ def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> 
     x
         Rows in the order of the file.
     node
-        The node of each row, if there are several: counters and constants are looked for in each node.
+        The node of each row, if there are several: constants are looked for in each node.
 
     Examples
     --------
     >>> t = np.arange(30.0)
-    >>> by_values(np.column_stack([t, t % 2, t * 0, np.sin(t)]))
-    ['counter', 'two values', 'constant', '']
+    >>> by_values(np.column_stack([t % 2, t * 0, np.sin(t)]))
+    ['two values', 'constant', '']
     """
     order = np.arange(len(x)) if node is None else np.argsort(node, kind="stable")
     starts = np.array([0]) if node is None else np.flatnonzero(np.diff(node[order], prepend=-1))
@@ -133,14 +133,62 @@ def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
         return "constant"
     if ((known == known.min()) | (known == known.max())).all():
         return "two values"
-    steps = np.diff(values)
-    steps[starts[1:] - 1] = np.nan  # from one node to the next
-    steps = steps[np.isfinite(steps)]
-    if not steps.size or (steps > 0).mean() < COUNTING:
-        return ""
-    usual = np.median(steps)
-    even = (np.abs(steps - usual) <= EVEN * usual).mean() >= COUNTING
-    return "counter" if even or (known == np.floor(known)).all() else ""
+    return ""
+
+
+def counters_in(first: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The last value of each column of the first `LEAST_ROWS` rows of a node (rows, p) that only counts up, evenly or
+    in whole numbers; NaN for all other columns.
+
+    Later rows have no say, so that a recording and a live stream are read alike.
+
+    Examples
+    --------
+    >>> t = np.arange(20.0)
+    >>> counters_in(np.column_stack([4000 + 3 * t, 0.1 * t, np.sin(t)])).tolist()
+    [4057.0, 1.9000000000000001, nan]
+    """
+    found = np.full(first.shape[1], np.nan)
+    for j, values in enumerate(first.T if len(first) >= LEAST_ROWS else ()):
+        known = values[np.isfinite(values)]
+        steps = np.diff(known)
+        if len(steps) >= LEAST_ROWS // 2 and (steps > 0).all():
+            even = (np.abs(steps - np.median(steps)) <= EVEN * np.median(steps)).all()
+            found[j] = known[-1] if even or (known == np.floor(known)).all() else np.nan
+    return found
+
+
+def freeze_counters(
+    x: NDArray[np.float64], node: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Give counters one value, node by node; returns the values, and which columns of `x` (rows, p) count in every
+    node."""
+    counting, before = np.ones(x.shape[1], bool), x
+    for rows in (np.arange(len(x)),) if node is None else [np.flatnonzero(node == n) for n in np.unique(node)]:
+        stays = counters_in(x[rows[:LEAST_ROWS]])
+        counting &= np.isfinite(stays)
+        for j in np.flatnonzero(np.isfinite(stays)).tolist():
+            x = x.copy() if x is before else x
+            x[rows, j] = np.where(np.isfinite(x[rows, j]), stays[j], np.nan)
+    return x, counting
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns that are all different: the second `flow` is `flow (2)`.
+
+    Examples
+    --------
+    >>> distinct(["time", "flow", "flow"])
+    ('time', 'flow', 'flow (2)')
+    """
+    found: list[str] = []
+    for name in names:
+        same, n = name, 1
+        while same in found:
+            n += 1
+            same = f"{name} ({n})"
+        found.append(same)
+    return tuple(found)
 
 
 def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+from icvi_jax.tables.rules import distinct
 from icvi_jax.tables.table import TableError
 
 HEAD = 1 << 16
@@ -29,14 +30,14 @@ class Layout(NamedTuple):
     skip
         Comment lines (``#``) and empty ones before the table.
     header
-        Whether the first row holds names.
+        The fields of the first row, where it holds names; otherwise empty.
     names
-        Names of the columns: the header's, or x1, x2, …
+        Names of the columns: the header's (the second `flow` is `flow (2)`), or x1, x2, …
     """
 
     delimiter: str
     skip: int
-    header: bool
+    header: tuple[str, ...]
     names: tuple[str, ...]
 
 
@@ -121,14 +122,9 @@ def layout(lines: list[str], shown: str) -> Layout:
         what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
         raise TableError(shown, what, skip + 1, 1) from None
     if all(_plain(field) for field in first) and any(field.strip().lower() not in MISSING for field in first):
-        return Layout(delimiter, skip, False, tuple(f"x{n}" for n in range(1, len(first) + 1)))
-    names = tuple(name.strip() or f"column{n}" for n, name in enumerate(first, 1))
-    for column, name in enumerate(names, 1):
-        if names.index(name) + 1 < column:
-            raise TableError(
-                shown, f"the name is already that of column {names.index(name) + 1}", skip + 1, column, name
-            )
-    return Layout(delimiter, skip, True, names)
+        return Layout(delimiter, skip, (), tuple(f"x{n}" for n in range(1, len(first) + 1)))
+    names = distinct([name.strip() or f"column{n}" for n, name in enumerate(first, 1)])
+    return Layout(delimiter, skip, tuple(name.strip() for name in first), names)
 
 
 def _delimiter(lines: list[str]) -> str:

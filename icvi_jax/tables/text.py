@@ -48,20 +48,24 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
     found = layout(lines, shown)
     check_columns(shown, len(found.names))
     columns = {f"c{n}": "VARCHAR" for n in range(len(found.names))}
+    # a logger that starts again writes its header again
+    fields = {f"field{n}": name for n, name in enumerate(found.header)}
+    again = " AND ".join(f"trim(coalesce(c{n}, '')) = $field{n}" for n in range(len(fields)))
     with unglobbed(path, ".csv.gz" if packed else ".csv") as safe:
         try:
             connection.execute(
                 "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
                 "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
-                "compression=$compression, max_line_size=$longest)",
+                "compression=$compression, max_line_size=$longest)" + (f" WHERE NOT ({again})" if again else ""),
                 {
                     "path": str(safe),
                     "delim": found.delimiter,
-                    "header": found.header,
+                    "header": bool(found.header),
                     "skip": found.skip,
                     "columns": columns,
                     "longest": LONGEST_LINE,
                     "compression": "gzip" if packed else "none",
+                    **fields,
                 },
             )
         except duckdb.Error as error:
@@ -78,8 +82,9 @@ def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
         reader, before = csv.reader(text, delimiter=found.delimiter), 0
         try:
             for row in reader:
-                if row or len(found.names) == 1:
-                    if record + found.header == 0:
+                named = found.header and tuple(field.strip() for field in row) == found.header
+                if (row or len(found.names) == 1) and not named:
+                    if record == 0:
                         return found.skip + before + 1
                     record -= 1
                 before = reader.line_num

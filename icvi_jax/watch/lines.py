@@ -15,7 +15,7 @@ from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
-from icvi_jax.tables.rules import by_name, epoch_unit, has_time_word, is_time_name, sentences
+from icvi_jax.tables.rules import by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
 from icvi_jax.watch.sample import Sample, known_as, order, said
 
@@ -102,7 +102,7 @@ class Reader:
                 self._take_header(text)
                 return None
             fields = _fields(text, self.delimiter)
-            if fields == self.header or self._is_header(fields):
+            if (fields[0] == self.header[0] and distinct(fields) == self.header) or self._is_header(fields):
                 return None
             return self._by_header(fields, default_node)
         return self._sample(record, default_node)
@@ -146,15 +146,12 @@ class Reader:
     def _take_header(self, text: str) -> None:
         """Take the first CSV line as the names."""
         self.delimiter = max(DELIMITERS, key=text.count)  # the first of equals: a comma
-        names = _fields(text, self.delimiter)
+        names = distinct(_fields(text, self.delimiter))
         absent = next((name for name in self.features if name not in names), None)
         if absent is not None:
             raise ValueError(f"neither JSON nor a CSV header with {absent!r}")
         if any(self._number(name) is not None for name in names):
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
-        if len(set(names)) < len(names):
-            twice = next(name for n, name in enumerate(names) if name in names[:n])
-            raise ValueError(f"the name {twice!r} appears twice in the CSV header")
         self.header = names
 
     def _is_header(self, names: tuple[str, ...]) -> bool:

@@ -27,7 +27,7 @@ from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.spec import changed
 from icvi_jax.tables.clock import Clock, Verdict
 from icvi_jax.tables.codes import CODES, is_code
-from icvi_jax.tables.rules import LEAST_ROWS, by_values
+from icvi_jax.tables.rules import LEAST_ROWS, counters_in
 from icvi_jax.text import say
 from icvi_jax.types import Alarm
 from icvi_jax.watch.alarms import alarms_of, score_of
@@ -55,7 +55,7 @@ class Shard:
     keep_old : also count samples that are not later than the last one of their node.
     late : hold samples back for so many seconds of their own time, so that late ones can be put in order.
     keep_codes : error codes such as −9999 are readings, not missing.
-    judge : a column that only counts up in the first samples of a node is taken out there: it stays at its value.
+    judge : a column that only counts up in the first samples of a node is taken out there: it keeps one value.
 
     Attributes
     ----------
@@ -335,20 +335,43 @@ class Shard:
             say(f"{column} is {value:.10g} at node {node!r}: taken as missing (--keep-codes keeps such values)")
 
     def _freeze_counters(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
-        """From sample `LEAST_ROWS` on, a column that only counts up stays at its value: it says nothing."""
+        """A column that only counts up in the first `LEAST_ROWS` samples of a node keeps one value: it says nothing."""
+        begun: dict[int, NDArray[np.float64]] = {}
         for row in np.unique(rows[self.counts[rows] < LEAST_ROWS]).tolist():
-            here = int((rows == row).sum())
-            past = int(self.counts[row])
+            here, past = int((rows == row).sum()), int(self.counts[row])
             if past + here < LEAST_ROWS:
                 continue
             first = np.concatenate([self._recent[row, :past], x[row, : LEAST_ROWS - past]])
-            counts = [why == "counter" for why in by_values(first)]
-            self._frozen[row] = np.where(counts, first[-1], np.nan)
-            x[row, LEAST_ROWS - past :] = np.where(counts, first[-1], x[row, LEAST_ROWS - past :])
-        old = rows[(self.counts[rows] >= LEAST_ROWS) & np.isfinite(self._frozen[rows]).any(axis=1)]
-        if old.size:
-            stays = self._frozen[old][:, None]
-            x[old] = np.where(np.isfinite(stays) & np.isfinite(x[old]), stays, x[old])
+            self._frozen[row] = counters_in(first)
+            if past and np.isfinite(self._frozen[row]).any():
+                begun[row] = first[:past]
+        some = np.unique(rows[np.isfinite(self._frozen[rows]).any(axis=1)])
+        if some.size:
+            x[some] = self._without_counters(some, x[some])
+        if begun:
+            self._begin_again(begun)
+
+    def _without_counters(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Samples (n, t, p) of some rows with their counters at one value."""
+        stays = self._frozen[rows][:, None]
+        return np.where(np.isfinite(stays) & np.isfinite(x), stays, x)
+
+    def _begin_again(self, begun: dict[int, NDArray[np.float64]]) -> None:
+        """Compute the first samples of some rows again, without the counters that were found since: as if these had
+        been known from the beginning, as they are in a file. There are no alarms so early."""
+        rows = np.array(list(begun))
+        x = np.full((len(rows), LEAST_ROWS, len(self.features)), np.nan)
+        for n, first in enumerate(begun.values()):
+            x[n, : len(first)] = first
+        again = Live(self.pipe, len(self.features), len(rows), keep=KEEP)
+        again.tick_many(self._without_counters(rows, x))
+
+        def placed(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.generic]:
+            a = np.array(a)
+            a[..., rows] = b
+            return a
+
+        self.live.state = jax.tree.map(placed, self.live.state, again.state)
 
     def _make_room(self, samples: Sequence[Sample]) -> None:
         """Add the nodes that were not seen before."""

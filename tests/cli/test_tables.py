@@ -58,6 +58,11 @@ def test_text_is_left_out_with_a_note_and_the_label_is_no_feature(tmp_path):
     assert table.notes == ("left out: 'site' (text)",)
 
 
+def test_a_name_twice_and_a_header_twice_are_read(tmp_path):
+    table = read(put(tmp_path, "a.csv", "time,flow,flow\n1,10,5\ntime,flow,flow\n2,20,7\n"))
+    assert table.features == ("flow", "flow (2)") and table.x.tolist() == [[10, 5], [20, 7]]
+
+
 def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
     table = read(put(tmp_path, "a.csv", "time,v\n3,30\n1,10\n2,20\n"))
     assert table.x[:, 0].tolist() == [10, 20, 30] and "sorted" in table.notes[0]
@@ -68,7 +73,7 @@ def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
     [
         ("a,b\n1,2\n\n3,x\n", "row 4, column 2 ('b'): 'x' is not a number"),
         ("# logger\na,b\n1,2\n3\n", "row 4, column 2 ('b'): 1 fields, but the first row has 2"),
-        ("a,b,a\n1,2,3\n", "row 1, column 3 ('a'): the name is already that of column 1"),
+        ("a,b\n1,2\na,b\n3,x\n", "row 4, column 2 ('b'): 'x' is not a number"),
         ("a,b\n1,2\n3,1e30\n", "row 3, column 2 ('b'): too large"),
         ("t,b\n2024-01-01,2\nsoon,4\n", "row 3, column 1 ('t'): 'soon' is not a time"),
         ("t,b\n2024-01-01,2\n,4\n", "row 3, column 1 ('t'): the time is missing"),
