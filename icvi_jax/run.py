@@ -198,7 +198,7 @@ def share_budget(
         return pipe, None
     if not isinstance(false_alarms, Budget):
         false_alarms = Budget.parse(false_alarms, max(streams, 1), interval)
-    return pipe.within(false_alarms), false_alarms
+    return pipe.within(false_alarms), false_alarms.leaving_out(pipe.monitors)
 
 
 def use_all_cores(cores: int | None = None) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from icvi_jax.cli.options import Alarms
 from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
 from icvi_jax.monitors.budget import SECONDS
+from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
 from icvi_jax.tables.cycle import cycle
@@ -147,8 +148,11 @@ def interval_of(data: Table | Fleet) -> float | None:
     return float(np.median(later)) if later.size else None
 
 
-def settings_of(alarms: Alarms, budget: Budget | None) -> tuple[tuple[str, str], ...]:
+def settings_of(alarms: Alarms, budget: Budget | None, pipe: Pipeline) -> tuple[tuple[str, str], ...]:
     """The settings of the alarms, for the report."""
     if budget is None:
         return (("false alarms", "not promised: an index has to get 6 times worse"),)
-    return (("monitors", ", ".join(dict.fromkeys(alarms.monitor))), ("to expect", str(budget)))
+    return (
+        ("monitors", ", ".join(dict.fromkeys(alarms.monitor))),
+        ("to expect", str(budget.leaving_out(pipe.monitors))),
+    )

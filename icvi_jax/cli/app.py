@@ -86,7 +86,8 @@ def run(
     seed
         Seed of a built-in stream.
     label
-        Column with the true class of each row, shown in the report; if not given, a column called `label`.
+        Column with the true class of each row, or 1 in events; if not given, a column called `label`. Terminal and
+        report say how many true changes the alarms found, how late, how many were false, and what chance would get.
     format
         `sensorscope`: a meteo file of that project. `gas`: a file of the UCI gas sensor array. `auto`: a plain table.
     """

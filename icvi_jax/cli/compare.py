@@ -20,9 +20,16 @@ from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.clusterers import catalogue
 from icvi_jax.evaluation import match
 from icvi_jax.report.alarm_text import at, count_alarms, told
-from icvi_jax.report.result import ONE_CLUSTER, Result, columns_of, listeners, outside_stretches, true_changes
+from icvi_jax.report.result import (
+    ONE_CLUSTER,
+    TOLERANCE,
+    Result,
+    columns_of,
+    listeners,
+    outside_stretches,
+    true_changes,
+)
 
-TOLERANCE = 50  # an alarm counts as found when it is at most so many samples after a change
 MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns
 
 
@@ -49,7 +56,7 @@ def compare_command(
     for candidate in candidates.values():
         pipe = pipeline_of(candidate, stream_k, watch_all=True, alarms=alarms, budget=budget)
         check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
-        results.append(compute(pipe, table, budget, settings_of(alarms, budget)))
+        results.append(compute(pipe, table, budget, settings_of(alarms, budget, pipe)))
     result = _merge(tuple(candidates), results)
     _summarize(result, write_all(result, output))
     return 0

@@ -37,7 +37,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
     fleet = fleet._replace(notes=(*fleet.notes, *few))
-    result = compute(pipe, fleet, budget, settings_of(alarms, budget))
+    result = compute(pipe, fleet, budget, settings_of(alarms, budget, pipe))
     if alarms.agree < 1:
         raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
     _summarize(result, write_all(result, output), alarms.agree)

@@ -11,6 +11,7 @@ from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import summarize
+from icvi_jax.report.result import judged_by_truth
 
 
 def run_command(
@@ -25,7 +26,8 @@ def run_command(
     budget = budget_of(alarms, table)
     pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget)
     check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
-    result = compute(pipe, table, budget, settings_of(alarms, budget))
+    result = compute(pipe, table, budget, settings_of(alarms, budget, pipe))
+    result = result._replace(settings=(*result.settings, *judged_by_truth(result)))
     written = write_all(result, output)
     summarize(result, written)
     return 0

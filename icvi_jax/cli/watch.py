@@ -23,7 +23,7 @@ def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
     budget = budget_of(alarms, nodes=feed.nodes)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     if budget is not None:
-        say(f"to expect: {budget}")
+        say(f"to expect: {budget.leaving_out(pipe.monitors)}")
     good = serve(
         pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site, alarms)
     )

@@ -46,6 +46,7 @@ class Budget(NamedTuple):
     streams : how many share the budget.
     samples : of all streams together in that time; 1 with `per` "sample".
     agree : how many streams must raise an alarm within `WINDOW` rows for an incident; 1: every alarm counts.
+    outside : names of monitors that take no rate: nothing is promised for their alarms.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class Budget(NamedTuple):
     streams: int
     samples: float
     agree: int = 1
+    outside: tuple[str, ...] = ()
 
     @property
     def expected(self) -> float:
@@ -69,13 +71,14 @@ class Budget(NamedTuple):
     def __str__(self) -> str:
         time = "in 10,000 samples" if self.per == "sample" else f"{_a(self.per)} {self.per}"
         over = "" if self.streams == 1 else f" over {self.streams:,} nodes"
+        rest = f"; nothing is promised for alarms of {', '.join(self.outside)}" if self.outside else ""
         if self.agree == 1:
             many = self.expected
-            return f"at most about {many:.3g} false alarm{'' if many == 1 else 's'} {time}{over}"
+            return f"at most about {many:.3g} false alarm{'' if many == 1 else 's'} {time}{over}{rest}"
         return (
             f"at most {self.expected:.2g} false incidents {time}{over}: an incident is {self.agree} nodes that raise "
             f"an alarm within {WINDOW} rows, where quiet nodes do not depend on each other; single alarms come up to "
-            f"{self.rate:g} times a sample"
+            f"{self.rate:g} times a sample{rest}"
         )
 
     def incidents(self, raised: ArrayLike) -> NDArray[np.bool_]:
@@ -116,6 +119,17 @@ class Budget(NamedTuple):
             name: monitor if rate_of(monitor) is None else changed(monitor, false_alarms=self.rate / taking)
             for name, monitor in monitors.items()
         }
+
+    def leaving_out(self, monitors: Mapping[str, Listener]) -> Budget:
+        """This budget, which names the monitors that take no rate.
+
+        Examples
+        --------
+        >>> import icvi_jax as icvi
+        >>> print(icvi.Budget.of(1e-3).leaving_out({"change": icvi.Change(), "xb": icvi.Distress()}))
+        at most about 10 false alarms in 10,000 samples; nothing is promised for alarms of xb
+        """
+        return self._replace(outside=tuple(name for name, monitor in monitors.items() if rate_of(monitor) is None))
 
     def among(self, streams: int) -> Budget:
         """The same rate over another number of streams."""

@@ -7,12 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.evaluation.matching import Score, match
 from icvi_jax.tables.table import Times
+from icvi_jax.text import counted
 
 CODES = ("quiet", "spike", "recovered", "distress")
 CHANGE, STUCK = "change", "stuck"
 COLUMN_ALARMS = (CHANGE, STUCK)
 """Names of alarms of columns; all others are of indices."""
+TOLERANCE, DRAWS = 50, 200
+"""An alarm finds a change that is at most so many samples before it; so many times alarms are drawn at random."""
 ONE_CLUSTER = "only one cluster all the time: the indices have nothing to compare"
 
 
@@ -154,6 +158,42 @@ def columns_of(result: Result) -> list[str]:
 def worst_first(result: Result) -> NDArray[np.int64]:
     """Order of the nodes: most distress first, ties as in the file."""
     return np.argsort(-distress_score(result), kind="stable")
+
+
+def alarm_rows(codes: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Samples of one stream with an alarm: not recovered, nor distress after a spike, which is the same alarm again."""
+    events = np.flatnonzero(codes)
+    before = np.concatenate([[0], codes[events][:-1]])
+    return np.asarray(events[(codes[events] == 1) | ((codes[events] == 3) & (before != 1))], np.int64)
+
+
+def judged_by_truth(result: Result) -> tuple[tuple[str, str], ...]:
+    """What the alarms of one stream are worth where the true changes are known: hits, delays, false alarms, and what as
+    many alarms at random samples would get; a setting for each monitor."""
+    changes, steps = true_changes(result).tolist(), result.label.shape[1]
+    raised = {name: alarm_rows(codes[0]) for name, codes in result.codes.items() if name != STUCK or codes.any()}
+    return tuple((f"truth, {name}", _worth(result, at, changes, steps)) for name, at in raised.items() if changes)
+
+
+def _worth(result: Result, rows: NDArray[np.int64], changes: list[int], steps: int) -> str:
+    def score(at: NDArray[np.int64]) -> Score:
+        raised = np.zeros(steps, bool)
+        raised[at] = True
+        return match(outside_stretches(result, raised, TOLERANCE), changes, TOLERANCE, steps)
+
+    found, rng = score(rows), np.random.default_rng(0)
+    text = f"{len(found.matched)} of {counted(len(changes), 'true change')} found"
+    if not rows.size:
+        return f"{text}: no alarm"
+    late = sorted({alarm - change for change, alarm in found.matched})
+    text += f" within {TOLERANCE} rows"
+    if late:
+        ends = f"{late[0]} to {late[-1]}" if late[1:] else f"{late[0]}"
+        text += f", {ends} rows after (median {found.delay:g})"
+    draws = [score(rng.choice(steps, rows.size, replace=False)) for _ in range(DRAWS)]
+    hits, wrong = (float(np.mean([len(one) for one in some])) for some in zip(*((d.matched, d.false) for d in draws)))
+    false = f"{counted(len(found.false), 'false alarm')} ({found.false_per_1000:.2g} in 1,000 rows)"
+    return f"{text}; {false}; as many alarms at random: {hits:.2g} found, {wrong:.3g} false"
 
 
 def true_changes(result: Result) -> NDArray[np.int64]:

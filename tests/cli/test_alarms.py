@@ -199,3 +199,26 @@ def test_a_cycle_that_nobody_asked_for_is_said(tmp_path, capsys):
     (tmp_path / "day.csv").write_text("temp_C\n" + "\n".join(map(str, x)))
     assert main(["run", str(tmp_path / "day.csv"), "--out", str(tmp_path / "o")]) == 0
     assert re.search(r"a cycle of 48 rows explains \d\d% of 'temp_C': --season auto would", capsys.readouterr().out)
+
+
+def test_nothing_is_promised_for_monitors_without_a_rate(pump, tmp_path, capsys):
+    assert main(["run", str(pump), "--monitor", "change", "page-hinkley", "--out", str(tmp_path)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "to expect" in line)
+    assert line.endswith("in 10,000 samples; nothing is promised for alarms of xb")
+    assert main(["run", str(pump), "--out", str(tmp_path)]) == 0
+    assert "nothing is promised" not in capsys.readouterr().out
+
+
+def test_a_label_says_hits_delays_false_alarms_and_what_chance_gets(pump, tmp_path, capsys):
+    head, *rows = pump.read_text().splitlines()
+    path = tmp_path / "marked.csv"
+    path.write_text("\n".join([f"{head},fault", *(f"{row},{int(n >= 1500)}" for n, row in enumerate(rows))]))
+    assert main(["run", str(path), "--label", "fault", "--out", str(tmp_path / "o")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "truth, change: " in line]
+    said = re.search(
+        r"(\d) of 1 true change found within 50 rows, (\d+) rows after .median \2.; (\d+) false alarm", line
+    )
+    assert said and said[1] == "1" and int(said[2]) <= 10, line
+    control = re.search(r"as many alarms at random: ([\d.e-]+) found, ([\d.]+) false$", line)
+    assert control and float(control[1]) < 0.2, line
+    assert "truth, change" in (tmp_path / "o" / "report.html").read_text()
