@@ -94,3 +94,20 @@ def test_fewer_periods_than_needed_are_no_cycle():
     rows = np.arange(48 * 20)
     x = np.sin(2 * np.pi * rows / 48)[:, None] + 0.1 * np.random.default_rng(7).normal(size=(len(rows), 1))
     assert [cycle(x[: 48 * n]).rows for n in (PERIODS - 2, PERIODS + 2, 20)] == [0, 48, 48]
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_job_at_the_same_minute_each_day_is_a_cycle(late):
+    rng = np.random.default_rng(1)
+    x = rng.normal(30, 1, 288 * 14)
+    for day in range(14):
+        start = 288 * day + 100 + int(rng.integers(0, late + 1))
+        x[start : start + 3] += 50
+    assert cycle(x[:, None]).rows == 288
+
+
+def test_columns_that_hardly_ever_move_have_no_say():
+    rng = np.random.default_rng(2)
+    valve = np.where(np.arange(3000) % 60 < 6, 5.0, 0.0)  # a cycle, but 9 of 10 rows repeat the one before
+    assert cycle(np.column_stack([valve, rng.normal(size=3000)])).rows == 0
+    assert cycle((valve + 0.1 * rng.normal(size=3000))[:, None]).rows == 60

@@ -20,7 +20,13 @@ class Prototyped(Protocol):
 
 def prototypes_of(state: State) -> Prototypes:
     """What a clusterer's state tells of its prototypes: its property of this name, or its centres and active slots."""
-    return state.prototypes if isinstance(state, Prototyped) else Prototypes(state.centers, state.active)
+    if isinstance(state, Prototyped):
+        return state.prototypes
+    try:
+        return Prototypes(state.centers, state.active)
+    except AttributeError:
+        needs = "`centers` (k, p, *streams) and `active` (k, *streams), or a property `prototypes`"
+        raise ValueError(f"the state of a clusterer needs {needs}; {type(state).__name__} has neither") from None
 
 
 class Clusterer(ABC):

@@ -4,7 +4,9 @@ A cycle of m rows is judged by how well each period of the recording is foretold
 (a running mean over m rows), the mean of the periods with odd numbers is the forecast of those with even numbers and
 the other way round, and the *share* is the part of the variance that the forecasts explain. Noise of any kind has a
 share of about 0 or less, since no period says anything about the others; so a share well above 0 is a cycle, without a
-threshold that depends on the length of the recording. Which m to try is read off the largest peaks of the spectrum.
+threshold that depends on the length of the recording. Which m to try is read off the largest peaks of the spectrum, and
+of the autocorrelation: a job that runs at the same minute each day has many harmonics of one height, but one lag.
+Columns that hardly ever move have no say, as in `Change`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
+from icvi_jax.monitors.views import MODE, REPEATS
 
 LEAST = 4
 """Rows of the shortest cycle."""
@@ -26,7 +30,7 @@ NEARLY = 0.05
 """A cycle of two thirds or less is preferred if its share is at most this much smaller: two days are one day twice."""
 
 PEAKS = 8
-"""So many peaks of each column's spectrum are tried."""
+"""So many peaks of each column's spectrum, and of its autocorrelation, are tried."""
 
 LONGEST = 2**17
 """Rows that are looked at."""
@@ -76,9 +80,9 @@ def cycle(x: np.ndarray) -> Cycle:
 
 
 def _filled(x: np.ndarray) -> np.ndarray | None:
-    """A column without its holes; None where more than half is missing or nothing moves."""
+    """A column without its holes; None where more than half is missing, or nearly always has one value."""
     there = np.flatnonzero(np.isfinite(x))
-    if there.size < max(len(x) / 2, LEAST * PERIODS):
+    if there.size < max(len(x) / 2, LEAST * PERIODS) or _is_mute(x[there]):
         return None
     x = x[there[0] : there[-1] + 1]
     filled = np.interp(np.arange(len(x)), there - there[0], x[there - there[0]])
@@ -86,8 +90,15 @@ def _filled(x: np.ndarray) -> np.ndarray | None:
     return (filled - filled.mean()) / scale if scale > 0 else None
 
 
+def _is_mute(known: np.ndarray) -> bool:
+    """Whether values are so often the same that changes are not looked for."""
+    often = np.unique(known, return_counts=True)[1].max() / len(known)
+    return bool(often > MODE and (np.diff(known) == 0).mean() > REPEATS)
+
+
 def _candidates(x: np.ndarray) -> list[int]:
-    """Periods at the largest peaks of the spectrum, with the whole numbers that a peak cannot tell apart."""
+    """Periods at the largest peaks of the spectrum, with the whole numbers that a peak cannot tell apart, and lags at
+    the largest peaks of the autocorrelation."""
     n = len(x)
     t = np.linspace(-1, 1, n)
     level = x - t * (x @ t) / (t @ t)
@@ -102,7 +113,10 @@ def _candidates(x: np.ndarray) -> list[int]:
         first, last = int(np.ceil(n / (f + 1))), int(n / (f - 1))
         span = range(max(first, LEAST), min(last, n // PERIODS) + 1)
         found += [int(m) for m in np.unique(np.linspace(span.start, span.stop - 1, 9).round())] if len(span) else []
-    return found
+    alike = np.fft.irfft(np.abs(np.fft.rfft(level, 2 * n)) ** 2)[: n // PERIODS + 2]
+    lags = np.arange(LEAST, n // PERIODS + 1)
+    lags = lags[(alike[lags] > alike[lags - 1]) & (alike[lags] >= alike[lags + 1])]
+    return found + [int(lag) for lag in lags[np.argsort(alike[lags])[::-1][:PEAKS]]]
 
 
 def _share(x: np.ndarray, m: int) -> float:
