@@ -54,6 +54,18 @@ function fitted(g, text, room) {
   return cut(low);
 }
 
+// The same by the number of characters, for text outside of a canvas; its element has the whole text as title.
+const shortened = (text, most) => text.length <= most ? text : text.slice(0, Math.ceil((most - 1) / 2)) + "…" + text.slice(text.length - Math.floor((most - 1) / 2));
+
+// Fade the end of a box while there is more below: scroll bars are often hidden.
+function fade(box) {
+  const look = () => box.classList.toggle("cut", box.scrollHeight - box.scrollTop - box.clientHeight > 4);
+  box.addEventListener("scroll", look);
+  new ResizeObserver(look).observe(box);
+  new MutationObserver(look).observe(box, { childList: true, subtree: true, attributes: true });
+  look();
+}
+
 function ticks(low, high, count) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw), out = [];

@@ -4,7 +4,8 @@ function select(n, quiet) {
   chosen = Math.min(N - 1, Math.max(0, n));
   [from, to] = own(chosen);
   const share = meta.missing[chosen];
-  $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${meta.nodes[chosen]} — score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
+  $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${shortened(meta.nodes[chosen], 70)} — score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
+  $("who").title = meta.nodes[chosen];
   const story = meta.stories[chosen];
   $("story").replaceChildren(...(story.length ? story : ["Nothing: no alarm was raised."]).map((s) => make("li", s)));
   explain(); drawNode();
@@ -19,7 +20,7 @@ function select(n, quiet) {
 function explain() {
   const marks = Object.entries(ALARM).map(([code, [word, color]]) => [SIGN[code] + word, color]), columns = new Set();
   for (const a of meta.alarms) a.row.forEach((row, i) => { if (row === chosen && a.cause[i]) columns.add(meta.detail.features[a.cause[i] - 1].name); });
-  if (columns.size) marks.push([`│▼ change of ${[...columns].slice(0, 4).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
+  if (columns.size) marks.push([`│▼ change of ${[...columns].slice(0, 4).map((name) => shortened(name, 32)).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
   if (meta.changes.length) marks.push(["┊ true change", ""]);
   $("legend").replaceChildren(...marks.map(([text, color]) => { const b = make("b", text); b.style.color = color; return b; }));
 }
@@ -47,6 +48,7 @@ function listen() {
     c.canvas.onpointerleave = () => tip();
     c.canvas.ondblclick = () => { [from, to] = own(chosen); drawNode(); };
   }
+  for (const id of ["mapbox", "story"]) fade($(id));
   map.onclick = (e) => select(mapRow(e));
   map.onpointermove = (e) => {
     const n = mapRow(e), t = mapStep(e), s = meta.indices[colour];
@@ -86,7 +88,7 @@ function write() {
   if (meta.detail.features.length > 2) for (const which of [0, 1]) {
     const s = make("select");
     s.setAttribute("aria-label", which ? "vertical axis" : "horizontal axis");
-    s.append(...meta.detail.features.map((f) => make("option", f.name)));
+    s.append(...meta.detail.features.map((f) => { const o = make("option", shortened(f.name, 40)); o.title = f.name; return o; }));
     s.selectedIndex = which ? py : px;
     s.onchange = () => { if (which) py = s.selectedIndex; else px = s.selectedIndex; drawScatter(); };
     $("axes").append(s);

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.report.alarm_text import unusual_reading
+from icvi_jax.report.incidents import Incidents
+from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.watch.alarms import score_of
 from icvi_jax.watch.lines import Form
-from icvi_jax.watch.sample import seconds, zone_of
+from icvi_jax.watch.sample import seconds, time_in_words, zone_of
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Mutes
 from icvi_jax.watch.ticks import Tick
@@ -56,7 +58,7 @@ class Board:
     length : samples kept of each node.
     silent_after : seconds without samples after which a node is silent; 0 never.
     events : how many of the last alarms are kept.
-    mutes : which nodes are muted.
+    mutes, acknowledged : which nodes are muted, and which incidents a person has seen.
 
     Attributes
     ----------
@@ -77,12 +79,14 @@ class Board:
         silent_after: float = 0.0,
         events: int = EVENTS,
         mutes: Mutes | None = None,
+        acknowledged: Mutes | None = None,
     ):
         self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
         self.lock = threading.Lock()
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
-        self.mutes = mutes or Mutes()
+        self.mutes, self.acknowledged = mutes or Mutes(), acknowledged or Mutes()
+        self._incidents = Incidents()
         self.events: deque[dict[str, object]] = deque(maxlen=events)
         self.count = self.samples = 0
         self.features: tuple[str, ...] = ()
@@ -158,7 +162,7 @@ class Board:
         """Add an alarm to the list of events; `back` samples of its node came after the one that raised it."""
         with self.lock:
             self.count += 1
-            event = alarm | {"number": self.count, "at": time.time()}
+            event = alarm | {"number": self.count, "at": time.time()} | self._incident_of(alarm)
             if str(alarm["node"]) in self.rows:
                 self.last[self.rows[str(alarm["node"])]] = str(alarm["alarm"])
             if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause"):
@@ -171,6 +175,26 @@ class Board:
                 )
                 event["reason"] = f"{alarm['reason']}; {detail}" if detail else alarm["reason"]
             self.events.append(event)
+
+    def _incident_of(self, alarm: dict[str, object]) -> dict[str, object]:
+        """The incident that an alarm belongs to, and its sentence so far; nodes of all partitions count."""
+        if alarm["alarm"] not in (*WITH_DETAIL, *COLUMN_ALARMS):
+            return {}
+        group, moment = self._incidents, alarm["time"]
+        when = time_in_words(moment, int(str(alarm.get("sample", 1))))  # type: ignore[arg-type]  # as in a sample
+        at = seconds(moment)  # type: ignore[arg-type]
+        at = group.last if np.isnan(at) else at
+        text = group.add(str(alarm["node"]), at, when, str(alarm.get("cause") or ""), int(self.here.sum()))
+        first = group.members[0]
+        return {"incident": f"{first.node} {first.when}", "nodes": text if len(group.members) > 1 else ""}
+
+    def acknowledge(self, incident: str, seen: bool) -> bool:
+        """Note that a person has seen an incident, or has not; False if there is no such incident."""
+        with self.lock:
+            known = {str(event["incident"]) for event in self.events if "incident" in event}
+        if incident in known:
+            self.acknowledged.set(incident, seen, known)
+        return incident in known
 
     def drop(self, shard: str) -> None:
         """Remove the nodes of this shard: another worker has them now."""

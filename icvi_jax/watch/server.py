@@ -107,6 +107,7 @@ class Site:
             Route("/api/names", self._names),
             Route("/api/node", self._node),
             Route("/api/mute", self._mute, methods=["POST"]),
+            Route("/api/acknowledge", self._acknowledge, methods=["POST"]),
             Route("/events", self._events),
             Route("/metrics", self._metrics),
             Route("/health", self._health),
@@ -138,24 +139,22 @@ class Site:
         return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
 
     async def _mute(self, request: Request) -> Response:
-        body = b""
-        try:
-            async with asyncio.timeout(HEADER_SECONDS):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > LONGEST_BODY:
-                        return PlainTextResponse("too long", 413)
-        except TimeoutError:
-            return PlainTextResponse("too slow", 408)
-        try:
-            given = json.loads(body)
-            name, muted = str(given["name"]), bool(given["muted"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return PlainTextResponse('expected {"name": …, "muted": …}', 400)
+        given = await _posted(request, "name", "muted")
+        if isinstance(given, Response):
+            return given
+        name, muted = given
         if name not in self.board.rows:
             return PlainTextResponse("there is no such node", 404)
         self.board.mutes.set(name, muted)
         return JSONResponse({"muted": sorted(self.board.mutes.names)})
+
+    async def _acknowledge(self, request: Request) -> Response:
+        given = await _posted(request, "incident", "seen")
+        if isinstance(given, Response):
+            return given
+        if not self.board.acknowledge(*given):
+            return PlainTextResponse("there is no such incident", 404)
+        return JSONResponse({"acknowledged": sorted(self.board.acknowledged.names)})
 
     async def _metrics(self, _request: Request) -> Response:
         return Response(exposition(self.fleet, self.worst), media_type="text/plain; version=0.0.4")
@@ -181,6 +180,24 @@ class Site:
         yield
         task.cancel()
         self.hub.close()
+
+
+async def _posted(request: Request, name: str, flag: str) -> tuple[str, bool] | Response:
+    """The name and the flag that a browser has sent, or what to answer."""
+    body = b""
+    try:
+        async with asyncio.timeout(HEADER_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > LONGEST_BODY:
+                    return PlainTextResponse("too long", 413)
+    except TimeoutError:
+        return PlainTextResponse("too slow", 408)
+    try:
+        given = json.loads(body)
+        return str(given[name]), bool(given[flag])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return PlainTextResponse(f'expected {{"{name}": …, "{flag}": …}}', 400)
 
 
 def address_of(text: str) -> tuple[str, int]:

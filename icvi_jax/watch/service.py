@@ -16,8 +16,8 @@ from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, Watch
 from icvi_jax.watch.metrics import serving
-from icvi_jax.watch.ring_buffers import Board
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.ring_buffers import EVENTS, Board
+from icvi_jax.watch.silences import ACKNOWLEDGED, Mutes
 from icvi_jax.watch.sinks import Sender, Sink, open_sinks
 from icvi_jax.watch.source import Source, Stdin
 
@@ -64,7 +64,8 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     board = None
     if service.page:
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
-        board = Board(indices, service.history, service.silent_after, mutes=Mutes(service.folder))
+        lists = Mutes(service.folder), Mutes(service.folder, ACKNOWLEDGED)
+        board = Board(indices, service.history, service.silent_after, EVENTS, *lists)
     every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
     rules = Rules(
         keep_old=service.keep_old,
@@ -74,6 +75,10 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         most_nodes=service.most_nodes,
         agree=service.agree,
     )
+    if service.kafka and service.agree > 1:
+        say(
+            f"--agree {service.agree}: nodes of one partition have to agree; nodes of different partitions do not count"
+        )
     watch = Watch(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
     source = open_source(service)
     try:

@@ -1,4 +1,4 @@
-"""Muted nodes: they rank last, and their alarms are not sent to receivers.
+"""Muted nodes, which rank last and whose alarms are not sent to receivers; and incidents that were acknowledged.
 
 With a folder, the names are in a file there. So they are kept over a restart, and workers that share the folder share
 them: a node muted on the page of one worker is muted for all.
@@ -13,20 +13,21 @@ from pathlib import Path
 
 from icvi_jax.checkpoint import container
 
-FILE = "muted.json"
+MUTED, ACKNOWLEDGED = "muted.json", "acknowledged.json"
 LOOK_SECONDS = 1.0
 
 
 class Mutes:
-    """Names of muted nodes.
+    """Names of muted nodes, or of acknowledged incidents.
 
     Parameters
     ----------
     folder : for the file; None keeps the names in memory.
+    file : its name.
     """
 
-    def __init__(self, folder: Path | None = None):
-        self._path = folder / FILE if folder else None
+    def __init__(self, folder: Path | None = None, file: str = MUTED):
+        self._path = folder / file if folder else None
         self._names: frozenset[str] = frozenset()
         self._looked, self._stamp = -LOOK_SECONDS, -1
 
@@ -39,10 +40,11 @@ class Mutes:
             self._read(self._path)
         return self._names
 
-    def set(self, node: str, muted: bool) -> None:
-        """Mute a node, or end its mute."""
+    def set(self, name: str, muted: bool, among: Set[str] | None = None) -> None:
+        """Add a name, or take it away; only those `among` these are kept."""
         self._looked = -LOOK_SECONDS  # another worker may have changed the file
-        names = self.names | {node} if muted else self.names - {node}
+        names = self.names | {name} if muted else self.names - {name}
+        names = names if among is None else names & among
         self._names = frozenset(names)
         if self._path is not None:
             container.make_folder(self._path.parent)

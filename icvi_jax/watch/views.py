@@ -44,6 +44,7 @@ def summary(fleet: Fleet, board: Board) -> dict[str, object]:
         "alarms": fleet.alarms,
         "bad": fleet.bad,
         "old": fleet.old,
+        "acknowledged": sorted(board.acknowledged.names),
     }
 
 

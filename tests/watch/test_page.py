@@ -14,10 +14,11 @@ from contextlib import suppress
 import browser
 import numpy as np
 import pytest
-from watching import PIPE, begun, samples, taken, until
+from watching import PIPE, begun, messages, samples, taken, until
 
 import icvi_jax as icvi
 from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.silences import ACKNOWLEDGED, Mutes
 from icvi_jax.watch.sse import ROOM, Hub
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
@@ -186,6 +187,35 @@ def test_in_a_browser(served, require):
         driver.find_element("id", "pause").click()
         until(f"icvi.state().node.seen === {before + 5}", "what came while the page paused")
         assert not browser.errors(driver)
+
+
+def test_alarms_of_several_nodes_are_one_entry_that_is_acknowledged(served, require, tmp_path):
+    require(*browser.NEEDED)
+    names = [f"plant/building-{n // 2}/floor-2/pump-station-with-a-long-name-{n:03d}" for n in range(8)]
+    x = np.random.default_rng(0).normal(size=(200, 8))
+    x[150:, 1:5] += 12
+    when = np.datetime64("2024-01-01T00:00", "s") + np.arange(200) * np.timedelta64(60, "s")
+    made = [{"node": names[n], "time": str(when[t]), "v": x[t, n]} for t in range(200) for n in range(8)]
+    board = Board(["xb"], acknowledged=Mutes(tmp_path, ACKNOWLEDGED))
+    watch = begun(board=board)
+    watch.take(messages(json.dumps(line).encode() for line in made))
+    with served(watch, board, "127.0.0.1:0") as where, browser.chromium() as driver:
+        driver.get(where)
+        entry = "[...document.querySelectorAll('#events li')].find((e) => e.textContent.includes('4 of 8 nodes'))"
+        until(lambda: driver.execute_script(f"return Boolean({entry})"), "the incident")
+        text = driver.execute_script(f"return {entry}.innerText")
+        assert ": first plant/" in text and "column v" in text and "more alarm" in text
+        cells = driver.execute_script(
+            "return [...document.querySelectorAll('#rows tbody td:first-child')].map("
+            "(cell) => [cell.textContent, cell.title, cell.scrollWidth <= cell.clientWidth])"
+        )
+        shown = [cell[0] for cell in cells]
+        assert len(set(shown)) == 8 and all("…" in a and a[-3:] == b[-3:] and fits for a, b, fits in cells), cells
+        driver.execute_script(f"{entry}.querySelector('.seen').click()")
+        until(lambda: driver.execute_script(f"return {entry}.className") == "acknowledged", "that it is acknowledged")
+        assert not browser.errors(driver)
+    (seen,) = Mutes(tmp_path, ACKNOWLEDGED).names  # kept over a restart
+    assert seen.endswith("2024-01-01 02:30") and not board.acknowledge("no such incident", True)
 
 
 def test_idle_connections_do_not_keep_others_out(require, monkeypatch):

@@ -3,6 +3,7 @@ import { $, whole, count, ago, ask } from "./parts.js";
 
 const STATES = [["fine", "--good"], ["alarm lately", "--warn"], ["distress", "--bad"], ["silent", "--soft"], ["muted", "--line"]];
 const CELL = [14, 10, 7, 5], MANY = 50;
+const gauge = make("canvas").getContext("2d");
 let names = [], choose = () => {};
 export function onChoose(action) { choose = action; }
 
@@ -76,9 +77,10 @@ export function drawFleet(fleet, chosen) {
   const body = $("rows").tBodies[0], width = $("span").clientWidth - 16, none = css("--none");
   while (body.rows.length > fleet.nodes.length) body.deleteRow(-1);
   while (body.rows.length < fleet.nodes.length) addRow(body);
+  if (body.rows.length) gauge.font = getComputedStyle(body.rows[0].cells[0]).font;
   fleet.nodes.forEach((n, i) => {
     const row = body.rows[i], [name, score, state, heard, strip] = row.cells, [text, style] = word(n);
-    row.dataset.name = n.name; name.textContent = n.name || "(no name)"; name.title = n.name;
+    row.dataset.name = n.name; name.textContent = fitted(gauge, n.name || "(no name)", name.clientWidth - 18); name.title = n.name;
     score.textContent = n.score === null ? "–" : neat(+n.score.toFixed(2));
     state.textContent = state.title = text; state.className = style;
     heard.textContent = ago(n.heard);

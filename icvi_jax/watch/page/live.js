@@ -3,21 +3,53 @@ import { $, count, ask, moment } from "./parts.js";
 import { tiles, drawFleet, onChoose } from "./fleet.js";
 import { drawNode } from "./node.js";
 
-const EVENTS = 500;
+const EVENTS = 500, SHOWN = 3;
 let page = 0, index = "", paused = false, busy = false, again = false, fleet = null, node = null, chosen = null, shut = false;
 let waiting = { now: null, events: [] };
 
 // ---- events of the watch -----------------------------------------------------------------------------------------------
+// Alarms of one incident are one entry, with a sentence about all of them once several nodes take part.
+const incidents = new Map();
 function happened(events) {
   const list = $("events");
   if (events.length) list.querySelector(".hint")?.remove();
   for (const e of events) {
-    const line = make("li"), name = make("button", e.node || "(no name)");
-    name.type = "button"; name.onclick = () => choose(e.node);
-    line.append(make("time", moment(e)), make("b", e.alarm + (e.index ? ` (${e.index})` : ""), e.alarm), " ", name, make("span", e.reason));
-    list.prepend(line);
+    const alarm = make("div"), name = make("button", shortened(e.node || "(no name)", 36));
+    name.type = "button"; name.title = e.node; name.onclick = () => choose(e.node);
+    alarm.append(make("time", moment(e)), make("b", e.alarm + (e.index ? ` (${e.index})` : ""), e.alarm), " ", name, make("span", e.reason));
+    let entry = incidents.get(e.incident);
+    if (!entry) {
+      entry = make("li"); entry.append(make("p", "", "several"));
+      if (e.incident) { incidents.set(e.incident, entry); entry.dataset.incident = e.incident; entry.append(seenButton(e.incident)); }
+    }
+    if (e.nodes) entry.firstChild.textContent = e.nodes;
+    entry.firstChild.after(alarm);
+    list.prepend(entry);
   }
-  while (list.childElementCount > EVENTS) list.lastElementChild.remove();
+  while (list.childElementCount > EVENTS) { incidents.delete(list.lastElementChild.dataset.incident); list.lastElementChild.remove(); }
+  for (const entry of list.children) { // an entry of many alarms shows the newest ones, and says how many there are
+    const alarms = entry.querySelectorAll("div");
+    alarms.forEach((one, i) => { one.hidden = i >= SHOWN && !entry.dataset.open; });
+    let more = entry.querySelector(".more");
+    if (alarms.length > SHOWN && !more) {
+      more = make("button", "", "more"); more.type = "button"; entry.append(more);
+      more.onclick = () => { entry.dataset.open = entry.dataset.open ? "" : "yes"; happened([]); };
+    }
+    if (more) more.textContent = entry.dataset.open ? "show fewer" : `and ${count(alarms.length - SHOWN, "more alarm", "more alarms")}`;
+  }
+}
+function seenButton(incident) {
+  const button = make("button", "Acknowledge", "seen");
+  button.type = "button";
+  button.onclick = () => post("api/acknowledge", { incident, seen: !button.closest("li").classList.contains("acknowledged") });
+  return button;
+}
+function acknowledged(names) {
+  const known = new Set(names);
+  for (const [name, entry] of incidents) {
+    entry.classList.toggle("acknowledged", known.has(name));
+    entry.querySelector(".seen").textContent = known.has(name) ? "Acknowledged" : "Acknowledge";
+  }
 }
 function tell(text, name) { $("pulse").textContent = text; $("pulse").className = name; }
 const source = new EventSource("events");
@@ -30,7 +62,7 @@ source.onerror = () => tell("the watch does not answer; trying again …", "away
 function catchUp() {
   if (!waiting.now) return;
   tell("live", "");
-  tiles(waiting.now); happened(waiting.events); refresh();
+  tiles(waiting.now); happened(waiting.events); acknowledged(waiting.now.acknowledged); refresh();
   waiting = { now: null, events: [] };
 }
 
@@ -68,11 +100,12 @@ $("colour").onchange = (e) => { index = e.target.value; refresh(true); };
 $("scaling").onchange = () => { if (fleet) drawFleet(fleet, chosen); };
 $("back").onclick = () => { page = Math.max(0, page - 1); refresh(true); };
 $("on").onclick = () => { page += 1; refresh(true); };
-$("mute").onclick = async () => {
-  if (!node) return;
-  await fetch("api/mute", { method: "POST", headers: { "X-Icvi": "1", "Content-Type": "application/json" }, body: JSON.stringify({ name: node.name, muted: !node.muted }) });
+async function post(path, body) {
+  await fetch(path, { method: "POST", headers: { "X-Icvi": "1", "Content-Type": "application/json" }, body: JSON.stringify(body) });
   refresh(true);
-};
+}
+$("mute").onclick = () => { if (node) post("api/mute", { name: node.name, muted: !node.muted }); };
+for (const id of ["mapbox", "events", "story"]) fade($(id));
 addEventListener("resize", () => { if (fleet) drawFleet(fleet, chosen); if (node) drawNode(node); });
 for (const [code, [word]] of Object.entries(ALARM)) $("legend").append(make("b", SIGN[code] + word, word));
 window.icvi = { select: choose, state: () => ({ page, index, chosen, paused, fleet, node, names: [...$("rows").tBodies[0].rows].map((r) => r.dataset.name) }) };

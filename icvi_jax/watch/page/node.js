@@ -17,7 +17,7 @@ function prepared(n) {
 }
 export function drawNode(node) {
   const n = shown = prepared(node), T = n.clock.length;
-  $("who").textContent = n.name || "(no name)";
+  $("who").textContent = shortened(n.name || "(no name)", 70); $("who").title = n.name;
   $("mute").textContent = n.muted ? "Unmute" : "Mute";
   $("mute").title = "a muted node ranks last, and its alarms are not sent to receivers";
   const state = [n.standing && "in distress", n.silent && "silent", n.muted && "muted"].filter(Boolean).join(", ");
