@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.evaluation.matching import Score, match
+from icvi_jax.evaluation import Score, match
 from icvi_jax.tables.table import Times
 from icvi_jax.text import counted
 
