@@ -338,7 +338,7 @@ def clusterers(given):
     """Clusterers of 16 slots, compared with plain k-means."""
     parts = {"sk-means, memory 50": icvi.SequentialKMeans(k=16, memory=50.0)}
     parts |= {entry.name: entry.clusterer(**{entry.size: 16}) for entry in icvi.clusterers.catalogue()[1:]}
-    parts["merge-split, traffic"] = icvi.MergeSplit(slots=16, traffic=0.05)
+    parts["merge-split, traffic"] = icvi.MergeSplit(slots=16, traffic=0.5)
     pipes = {"sk-means": pipeline(16), **{name: pipeline(16, part) for name, part in parts.items()}}
     return cost(rivals.blobs(1024, 200, 5, 4), pipes, given.repeats, ("values", "cluster"))
 
