@@ -5,13 +5,15 @@
 Each station has two sensors, a step of the flow that everybody should see, and one thing that real stations do: error
 codes, a stuck sensor, a daily cycle, a wrong clock, other units, semicolons with decimal commas, milliseconds since
 1970, the header twice, a counter, a gap, the hour that comes twice in autumn, two columns of one name. `run` reads each
-file, `fleet` the folder with all of them, `watch` the lines of each file from its standard input. An alarm is the same
-if node, monitor, column and direction are, and its row is at most five rows away. The exit code is 1 if one differs.
+file, `fleet` the folder with all of them (those with further columns have one of their own), `watch` the lines of each
+file from its standard input. An alarm is the same if node, monitor, column and direction are, and its row is at most
+five rows away. The exit code is 1 if one differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from icvi_jax.watch.sample import seconds
 
 ROWS, STEP, AT, NEAR = 1200, 600, 800, 5
 START = np.datetime64("2024-10-21T00:00", "s")
+OWN_COLUMNS = ("counter", "twice")
 
 
 class Alarm(NamedTuple):
@@ -160,17 +163,26 @@ def only_in(some: list[Alarm], others: list[Alarm]) -> list[Alarm]:
 
 def compare(folder: Path, made: dict[str, list[str]], words: bool = False) -> int:
     """Run all three on the stations in a folder; returns how many alarms are not the same."""
-    for name, lines in made.items():
-        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    together, said = commanded(fleet, ["fleet", str(folder)])
-    if words:
-        print(said)
+    together = {}
+    for own, others in itertools.groupby(sorted(made, key=OWN_COLUMNS.__contains__), OWN_COLUMNS.__contains__):
+        for part in (
+            [[name] for name in others] if own else [list(others)]
+        ):  # a fleet has the columns that all files have
+            site = folder / (part[0] if own else "site")
+            site.mkdir(exist_ok=True)
+            for name in part:
+                (site / f"{name}.csv").write_text("\n".join(made[name]) + "\n")
+            found, said = commanded(fleet, ["fleet", str(site)])
+            together |= found
+            if words:
+                print(said)
     differ = 0
     print(f"{'station':12}{'run':>6}{'fleet':>7}{'watch':>7}   the step is seen   not the same")
     for name in made:
-        alone, said = commanded(run, ["run", str(folder / f"{name}.csv")])
+        path = next(folder.glob(f"*/{name}.csv"))
+        alone, said = commanded(run, ["run", str(path)])
         ways = {"run": next(iter(alone.values())), "fleet": together[name]}
-        ways["watch"], heard = watched((folder / f"{name}.csv").read_text())
+        ways["watch"], heard = watched(path.read_text())
         if words:
             print(said, heard)
         seen = ["yes" if any(a.column == "flow" and -1 <= a.row - AT <= 20 for a in w) else "no" for w in ways.values()]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
+import re
 import string
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,18 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icvi_jax.numerics.arrays import LARGEST
+from icvi_jax.tables.calendar import NEEDED, OTHER_NAMES, PARTS
 from icvi_jax.tables.codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
 from icvi_jax.tables.rules import by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.sniff import MISSING
-from icvi_jax.watch.sample import Sample, known_as, order, said
+from icvi_jax.watch.sample import Sample, Time, known_as, order, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
 """Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
 DELIMITERS, MOST_HEADERS = ",;\t|", 8
+JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
+"""Between the names of columns that are the time together (no name has a tab); a time of day."""
 
 
 class Form(NamedTuple):
@@ -33,7 +38,7 @@ class Form(NamedTuple):
     ----------
     features : names of the readings.
     header : names of all fields of a CSV line; empty where lines are JSON.
-    time : name of the time, or empty.
+    time : name of the time, or empty; names of several columns have a tab between them.
     units : pairs of a reading and its unit.
     delimiter : between two fields of a CSV line.
     node : name of the node column, where it was found by its name.
@@ -161,7 +166,7 @@ class Reader:
         if len(set(names)) < len(names) or wrong:
             return False
         if self._settled:
-            known = {*self.features, *filter(None, [self.time])} <= set(names)
+            known = {*self.features, *filter(None, self.time.split(JOIN))} <= set(names)
             if known and names not in self._others:
                 self._others = [names, *self._others][:MOST_HEADERS]
             return known
@@ -184,7 +189,18 @@ class Reader:
         self._settled = True
         if UNITS in record:
             self._note_units(record[UNITS])
-        return Sample(known_as(str(node)), said(record.get(self.time)) if self.time else None, x)
+        return Sample(known_as(str(node)), self._moment(record) if self.time else None, x)
+
+    def _moment(self, record: dict[str, object]) -> Time:
+        """The time of a sample; a date and a time of day, or year, month, day and hour, are joined as in a file."""
+        names = self.time.split(JOIN)
+        if len(names) == 1:
+            return said(record.get(self.time))
+        parts = [str(record.get(name, "")).strip() for name in names]
+        if len(names) == 2:
+            return f"{parts[0]} {parts[1].replace('.', ':')}"
+        numbers = [int(part) if part.isdecimal() else -1 for part in [*parts, "0", "0", "0"][:6]]
+        return "{:04d}-{:02d}-{:02d} {:02d}:{:02d}:{:02d}".format(*numbers)
 
     def _note_units(self, given: object) -> None:
         """Store the units that come with a sample, such as {"celsius": "°C"}."""
@@ -196,7 +212,7 @@ class Reader:
         """Find time and features in the first sample, by the rules of `icvi run`: its numbers, except labels and
         identifiers by their names; the time is a date, or a number whose name says so."""
         time = self.time or self._time_of(record)
-        rest = [name for name in record if name not in (self.node, time)]
+        rest = [name for name in record if name != self.node and name not in time.split(JOIN)]
         numbers = [name for name in rest if self._number(record[name]) is not None]
         further = [name for name in numbers if self._may_be_time(name, record[name])]
         found = self._columns or tuple(name for name in numbers if not by_name(name) and name not in further)
@@ -210,6 +226,14 @@ class Reader:
         """The key of the time; empty where there is none."""
         free = [name for name in record if name not in (self.node, *self._columns)]
         dates = [name for name in free if isinstance(record[name], str) and self._number(record[name]) is None]
+        days = next((name for name in dates if _is_day(str(record[name]))), None)
+        clock = next((name for name in dates if CLOCK.fullmatch(str(record[name]).strip())), None)
+        if days is not None and clock is not None:
+            return f"{days}{JOIN}{clock}"
+        named = {OTHER_NAMES.get(name.lower(), name.lower()): name for name in free}
+        parts = [named[part] for part in itertools.takewhile(named.__contains__, PARTS)]
+        if len(parts) >= NEEDED and all(self._number(record[name]) is not None for name in parts):
+            return JOIN.join(parts)
         ways = (
             (name for name in dates if order(said(record[name])) is not None),
             (name for name in free if is_time_name(name)),
@@ -252,6 +276,11 @@ class Reader:
         if abs(number) > LARGEST:
             raise ValueError(f"{name!r} is {number:.3g}, too large for a reading")
         return number
+
+
+def _is_day(text: str) -> bool:
+    """Whether a text is a date without a time of day."""
+    return ":" not in text and order(text) is not None
 
 
 def _json(text: str) -> dict[str, object]:

@@ -6,13 +6,17 @@ import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from watching import PIPE, begun, messages
 
 from icvi_jax.cli import main
+from icvi_jax.tables import read
 from icvi_jax.tables.clock import believed_rows
+from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.sample import order
 from icvi_jax.watch.shard import Shard
 
 START = np.datetime64("2024-03-01T00:00", "s")
@@ -74,6 +78,43 @@ def test_codes_are_missing_in_files_and_live(tmp_path, capsys, code):
     watch.take(messages(path.read_bytes().splitlines()))
     found = [json.loads(line) for line in watch.out.getvalue().splitlines()]
     assert f"temp is {code}" in capsys.readouterr().err and "temp" not in {alarm["cause"] for alarm in found}
+
+
+def test_codes_that_are_kept_reach_the_monitor(tmp_path, capsys):
+    times, x = station()
+    x[400:420, 0] = 85.0  # of a thermometer that reads 20
+    path = tmp_path / "in.csv"
+    path.write_text("time,temp,flow\n" + "".join(f"{t},{a},{b}\n" for t, (a, b) in zip(times, x)))
+    said = told_by_run(path, capsys, "--monitor", "change", "--keep-codes")
+    assert "temp rose from about 20" in said and "to 85" in said
+    for keep in (True, False):
+        shard = Shard(PIPE, ["temp", "flow"], keep_codes=keep)
+        found = shard.take([("a", str(t), row) for t, row in zip(times, x)])
+        assert any(alarm["cause"] == "temp" and alarm["to"] == 85 for alarm in found) == keep
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "name"),
+    [
+        ("Date;Time;v", "{d:%d/%m/%Y};{d:%H.%M.%S};{v}", "Date\tTime"),
+        ("day,clock,v", "{d:%Y-%m-%d},{d:%H:%M},{v}", "day\tclock"),
+        ("year,month,day,hour,v", "{d.year},{d.month},{d.day},{d.hour},{v}", "year\tmonth\tday\thour"),
+    ],
+)
+def test_times_in_several_columns_are_one_time_live(tmp_path, head, line, name):
+    moments = [datetime(2004, 3, 1) + timedelta(hours=n) for n in range(60)]
+    rows = [line.format(d=moment, v=n % 7 + 0.5) for n, moment in enumerate(moments)]
+    reader = Reader()
+    samples = [reader.read(row) for row in (head, *rows)][1:]
+    assert reader.features == ("v",) and reader.form.time == name
+    assert [order(sample.time) for sample in samples] == [
+        int(d.replace(tzinfo=UTC).timestamp()) * 10**6 for d in moments
+    ]
+    again = Reader()
+    again.go_on(reader.form)
+    assert again.read(rows[5]) == samples[5]
+    (tmp_path / "in.csv").write_text("\n".join([head, *rows]))
+    assert [str(t)[:19] for t in read(tmp_path / "in.csv").times] == [d.isoformat() for d in moments]
 
 
 def test_one_wrong_clock_does_not_silence_a_node(capsys):
