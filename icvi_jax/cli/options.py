@@ -163,6 +163,18 @@ class Site:
     """Raise an alarm when a node has sent nothing for so many seconds; 0: never."""
     webhook: tuple[str, ...] = ()
     """Addresses to which each alarm is posted; repeated until it has arrived."""
+    cloudevents: Annotated[bool, Parameter(negative="")] = False
+    """Put alarms for webhooks into envelopes of CloudEvents (structured JSON)."""
+    webhook_text: Annotated[str, Parameter(metavar="FILE")] = ""
+    """JSON file that says what webhooks get instead: `{"text": "{node}: {text}"}` for Slack; `{…}` are keys of an
+    alarm."""
+    alertmanager: Annotated[tuple[str, ...], Parameter(metavar="URL")] = ()
+    """Alertmanagers to which alarms are sent, again while they stand, and resolved when they are over; silences there
+    also stop what goes to other receivers."""
+    resend: Annotated[float, Parameter(metavar="SECONDS")] = 60.0
+    """Seconds between two times that a standing alarm is sent to an Alertmanager."""
+    home_assistant: Annotated[bool, Parameter(negative="")] = False
+    """Make each node a device of Home Assistant, at the broker of --mqtt or --alarms-mqtt (MQTT discovery)."""
     alarms_mqtt: Annotated[tuple[str, str] | None, Parameter(metavar="HOST TOPIC")] = None
     """MQTT topic to which alarms are published."""
     alarms_kafka: Annotated[tuple[str, str] | None, Parameter(metavar="HOST:PORT TOPIC")] = None

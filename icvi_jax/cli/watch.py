@@ -66,4 +66,9 @@ def service_of(feed: Feed, site: Site, alarms: Alarms) -> Service:
         webhooks=site.webhook,
         alarms_mqtt=site.alarms_mqtt,
         alarms_kafka=site.alarms_kafka,
+        cloudevents=site.cloudevents,
+        webhook_text=site.webhook_text,
+        alertmanager=site.alertmanager,
+        resend=site.resend,
+        home_assistant=site.home_assistant,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from icvi_jax.monitors import Distress
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
@@ -22,6 +24,8 @@ from icvi_jax.watch.sinks import Sender, Sink, open_sinks
 from icvi_jax.watch.source import Source, Stdin
 
 Item = TypeVar("Item")
+UNSEEN_HISTORY = 64
+"""Samples of a node that are kept where no page shows them: what sentences look back at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,9 @@ class Service:
     prometheus, address, worst : port and address of the metrics, and how many nodes have their own.
     page, token, history : address of the live page, its token, and how many samples of a node it shows.
     webhooks, alarms_mqtt, alarms_kafka : receivers of alarms.
+    cloudevents, webhook_text : the form of what webhooks get.
+    alertmanager, resend : addresses of Alertmanagers, and seconds between two times that a standing alarm is sent.
+    home_assistant : whether nodes are devices of Home Assistant, at the broker of the samples or of the alarms.
     """
 
     mqtt: tuple[str, str] | None = None
@@ -56,16 +63,23 @@ class Service:
     webhooks: tuple[str, ...] = ()
     alarms_mqtt: tuple[str, str] | None = None
     alarms_kafka: tuple[str, str] | None = None
+    cloudevents: bool = False
+    webhook_text: str = ""
+    alertmanager: tuple[str, ...] = ()
+    resend: float = 60.0
+    home_assistant: bool = False
 
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> bool:
     """Continue from the last checkpoint, then process the input; returns whether any line was a valid sample."""
-    to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka)
-    board = None
-    if service.page:
+    mutes, board = Mutes(service.folder), None
+    if service.page or service.home_assistant:
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
-        lists = Mutes(service.folder), Mutes(service.folder, ACKNOWLEDGED)
-        board = Board(indices, service.history, service.silent_after, EVENTS, *lists)
+        history = service.history if service.page else UNSEEN_HISTORY
+        board = Board(indices, history, service.silent_after, EVENTS, mutes, Mutes(service.folder, ACKNOWLEDGED))
+    forms = service.cloudevents, service.webhook_text
+    plugs = open_plugs(service, pipe, board, mutes)
+    to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
     every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
     rules = Rules(
         keep_old=service.keep_old,
@@ -83,7 +97,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     source = open_source(service)
     try:
         watch.begin(source)
-        with _around(watch, service, to) as interrupts:
+        with _around(watch, service, to, mutes) as interrupts:
             with suppress(KeyboardInterrupt):
                 for batch in interrupts.between(source.batches()):
                     watch.turn(batch)
@@ -120,15 +134,44 @@ def open_source(service: Service) -> Source:
     return Stdin(service.folder)
 
 
+def open_plugs(service: Service, pipe: Pipeline, board: Board | None, mutes: Mutes) -> list[Sink]:
+    """The receivers that are told more than alarms; one paragraph here for a new one."""
+    found: list[Sink] = []
+    if service.alertmanager:
+        from icvi_jax.watch.alertmanager import Alertmanager
+
+        # with --agree nothing is told of an end; workers of Kafka share the folder, and nodes move between them
+        ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and service.agree == 1]
+        folder = None if service.kafka else service.folder
+        for url in dict.fromkeys(service.alertmanager):
+            one = Alertmanager(url, ending, page_link(service.page), folder, service.resend)
+            mutes.elsewhere[one.name] = one.silenced
+            found.append(one)
+    if service.home_assistant:
+        from icvi_jax.watch.home_assistant import HomeAssistant
+
+        broker = service.mqtt or service.alarms_mqtt
+        if broker is None or board is None:
+            raise ValueError("--home-assistant: needs a broker: --mqtt HOST TOPIC, or --alarms-mqtt HOST TOPIC")
+        found.append(HomeAssistant(broker[0], board))
+    return found
+
+
+def page_link(page: str) -> str:
+    """The address at which others find the page; empty where there is none."""
+    host, _, port = page.rpartition(":")
+    host = {"": "127.0.0.1", "0.0.0.0": socket.gethostname(), "[::]": socket.gethostname()}.get(host, host)
+    return f"http://{host}:{port}/" if page and port != "0" else ""
+
+
 @contextmanager
-def _around(watch: Watch, service: Service, to: list[Sink]) -> Iterator[Interrupts]:
+def _around(watch: Watch, service: Service, to: list[Sink], mutes: Mutes) -> Iterator[Interrupts]:
     """Signals, metrics, the page and the senders of alarms, during the `with`; Ctrl-C is its usual end."""
     with ExitStack() as stack:
-        board = watch.board
-        interrupts, mutes = Interrupts(), board.mutes if board else Mutes(service.folder)
+        board, interrupts = watch.board, Interrupts()
         stack.callback(interrupts.close)
         stack.enter_context(serving(watch, service.prometheus, service.address, service.worst, service.token))
-        if board is not None:
+        if board is not None and service.page:
             from icvi_jax.watch.server import page_served
 
             stack.enter_context(page_served(watch, board, service.page, service.token, service.worst, interrupts.busy))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from icvi_jax.checkpoint import container
@@ -24,12 +24,23 @@ class Mutes:
     ----------
     folder : for the file; None keeps the names in memory.
     file : its name.
+
+    Attributes
+    ----------
+    elsewhere : whether an alarm is silenced by another program, by the name of the receiver that asks it.
     """
 
     def __init__(self, folder: Path | None = None, file: str = MUTED):
         self._path = folder / file if folder else None
         self._names: frozenset[str] = frozenset()
         self._looked, self._stamp = -LOOK_SECONDS, -1
+        self.elsewhere: dict[str, Callable[[Mapping[str, object]], bool]] = {}
+
+    def stop(self, record: Mapping[str, object], receiver: str) -> bool:
+        """Whether an alarm is not sent to a receiver: its node is muted, or somebody silenced it at another one."""
+        if record["node"] in self.names:
+            return True
+        return any(silenced(record) for name, silenced in self.elsewhere.items() if name != receiver)
 
     @property
     def names(self) -> Set[str]:

@@ -16,15 +16,15 @@ import json
 import os
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TextIO
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Protocol, TextIO, runtime_checkable
 
 from icvi_jax.checkpoint import container
 from icvi_jax.text import counted, say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.journal import Store, Waiting
 from icvi_jax.watch.silences import Mutes
-from icvi_jax.watch.webhook import TIMEOUT, Refusal, Webhook
+from icvi_jax.watch.webhook import TIMEOUT, Refusal, Webhook, read_template
 
 FIRST, LONGEST = 1.0, 300.0
 IDLE = 0.3
@@ -52,6 +52,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Close connections."""
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """A receiver that is told more than alarms: those that stand, or the state of nodes."""
+
+    def beat(self, muted: Set[str]) -> None:
+        """Called by its sender about three times a second; `muted` nodes are not told. Raises what `send` raises."""
 
 
 class Printer:
@@ -140,6 +148,8 @@ class Sender:
         before = self.sent
         try:
             busy = self._pass_on()
+            if isinstance(self.receiver, Repeating) and not self._ending.is_set():
+                self.receiver.beat(self._mutes.names)
         except Exception as error:  # any error: this must not end while alarms wait
             self.failed += 1
             if not self._ending.is_set():
@@ -195,7 +205,7 @@ class Sender:
 
     def _send(self, alarm: Waiting) -> bool:
         """Send an alarm, unless its node is muted; returns whether it was sent."""
-        if json.loads(alarm.line)["node"] in self._mutes.names:
+        if self._mutes.stop(json.loads(alarm.line), self.receiver.name):
             return False
         self.receiver.send(alarm.line)
         self.sent += 1
@@ -256,9 +266,21 @@ def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def open_sinks(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tuple[str, str] | None) -> list[Sink]:
-    """The receivers that the options name."""
-    found: list[Sink] = [Webhook(url) for url in dict.fromkeys(webhooks)]
+def open_sinks(
+    webhooks: Sequence[str],
+    mqtt: tuple[str, str] | None,
+    kafka: tuple[str, str] | None,
+    more: Sequence[Sink] = (),
+    cloudevents: bool = False,
+    template: str = "",
+) -> list[Sink]:
+    """The receivers that the options name, and `more`."""
+    if (cloudevents or template) and not webhooks:
+        raise ValueError(f"{'--cloudevents' if cloudevents else '--webhook-text'}: needs --webhook URL")
+    if cloudevents and template:
+        raise ValueError("--cloudevents and --webhook-text: give only one of them")
+    form = read_template(template) if template else None
+    found: list[Sink] = [Webhook(url, cloudevents, form) for url in dict.fromkeys(webhooks)]
     if mqtt:
         from icvi_jax.watch.mqtt import Publisher
 
@@ -267,6 +289,7 @@ def open_sinks(webhooks: Sequence[str], mqtt: tuple[str, str] | None, kafka: tup
         from icvi_jax.watch.kafka import Topic
 
         found.append(Topic(*kafka))
+    found += more
     for receiver in found:
         say(f"alarms also go to {receiver.name}")
     return found
