@@ -31,7 +31,7 @@ SEEN, MAXIMA, FEED, FLOOR = 6.0, 80, 4.0, 0.2
 EXCEEDED, QUIET = 0.1, 4
 """Share of blocks above the stream's threshold u; blocks before it is learned."""
 
-CAREFUL, EARLY, EARLIER = 10, 4.0, 15
+CAREFUL, EARLY, EARLIER = 10, 6.0, 6
 """Blocks after which suspicious ones are not learned; the early surcharge, and the blocks that halve it."""
 
 BACK, MOST, LEAST = 0.6, 3.0, -1.5
@@ -271,10 +271,10 @@ class Change(SampleMonitor):
         top = xp.where(fires, L, peak)
         over = learns & (fires | (blocks > QUIET)) & (fires | (top > state.threshold))
         moves = fires | (closes & (blocks > QUIET))
-        g = b * larger(1 / (blocks + 10), xp.full_like(p, 0.01))
+        g = b * larger(2 / (blocks + 10), xp.full_like(p, 0.01))
         ratio = xp.where(over, xp.full_like(p, (1 - EXCEEDED) / EXCEEDED), xp.full_like(p, -1.0))
         exceeded = xp.where(over, state.exceeded + 1, state.exceeded)
-        h = larger(1 / (exceeded + 6), xp.full_like(p, 1 / 60))
+        h = larger(1.5 / (exceeded + 6), xp.full_like(p, 1 / 60))
         by = smaller(xp.where(over, top - state.threshold, xp.zeros_like(p)), 3 * b)
         down = state.reserve - BACK * BLOCK * alpha
         reserve = xp.where(fires, smaller(state.reserve + BACK, xp.full_like(p, MOST)), state.reserve)

@@ -18,8 +18,8 @@ SETTLED = 10
 MOVED = 0.2
 """During distress, already such a small rise on the log scale (22 %) is a spike."""
 
-TRUSTED = 0.6
-"""The factor sets the threshold where it is lower than the learned one, but not below this share of that."""
+SOON = 35
+"""A spike that is back before so many samples was a lone sample, and is learned as a quiet one."""
 
 FINEST = 1e-5
 """A spread up to this, on the log scale or relative to a signed level, is rounding error of a constant index."""
@@ -168,9 +168,8 @@ class Distress(Monitor):
         theta = theta if positive else xp.where(blank, zero + xp.inf, theta)  # no spread yet to measure a jump by
         unit, p, able = f, xp.full_like(y, xp.nan), ok
         if state.threshold is not None and self.false_alarms is not None:
-            plain = theta
-            theta, p, able = read(state.threshold, y - m, cast(self.false_alarms, y), None if positive else finest)
-            theta = xp.minimum(theta, xp.maximum(plain, TRUSTED * theta))
+            rate = cast(self.false_alarms, y)
+            theta, p, able = read(state.threshold, y - m, theta, rate, None if positive else finest)
             unit, p = theta, xp.where(ok, p, xp.full_like(p, xp.nan))
 
         # An episode goes on: it ends by coming back, or with patience.
@@ -183,7 +182,11 @@ class Distress(Monitor):
         heard = quiet & self._warm(n, y)
         spike = heard & able & (y - m > theta)
         learn = quiet & ~spike
-        threshold = None if state.threshold is None else update(state.threshold, y - m, heard, spike, theta)
+        passed = came_back & (age < SOON)
+        threshold = None
+        if state.threshold is not None and self.false_alarms is not None:
+            rate = cast(self.false_alarms, y)
+            threshold = update(state.threshold, y - m, heard, spike, passed, peak - m, rate)
         n = xp.where(learn & blank & (n >= SETTLED) & (xp.abs(y - m) > 3 * finest), none, n)
         m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
         e = y - m0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.monitors import tail
-from icvi_jax.numerics.arrays import advance, cast, larger, namespace
+from icvi_jax.numerics.arrays import advance, cast, larger, namespace, smaller
 from icvi_jax.types import Array, Namespace
 
 FLOOR = 0.1
@@ -13,6 +13,15 @@ FLOOR = 0.1
 
 MEMORY, FEED = 200, 6.0
 """Indices come in bursts: more maxima are remembered than of columns, and large ones count nearly as they are."""
+
+DROP = 1.5
+"""A maximum counts as at most so many spreads below their mean: an index that falls back says nothing about peaks."""
+
+TRUSTED = 0.5
+"""The factor sets the threshold where it is lower than the learned one, but not below this share of that."""
+
+BACK, MOST = 0.2, 1.0
+"""What a lone sample that raised an alarm adds to that share, and the most that they add."""
 
 SEEN, LEVEL, SPREAD = 4, 0.6, 0.4
 """The tail begins as if so many maxima of this mean and spread had been seen, so that no first value sets it alone."""
@@ -29,43 +38,55 @@ class Threshold(NamedTuple):
     tail : of the distance d of the index above its level.
     open : values in the open block.
     ready : a block was closed since the last alarm.
+    reserve : κ, which rises with every lone sample that raised an alarm, and falls as fast as is promised.
     """
 
     tail: tail.Tail
     open: Array
     ready: Array
+    reserve: Array
 
 
 def start(streams: tuple[int, ...], xp: Namespace, dtype: object) -> Threshold:
     """Nothing is known yet."""
     none = xp.zeros(streams, dtype=xp.int32)
     begun = tail.start(streams, xp, dtype, SEEN, LEVEL, SPREAD)
-    return Threshold(begun._replace(blocks=none + tail.BLOCKS), none, none == 0)
+    return Threshold(begun._replace(blocks=none + tail.BLOCKS), none, none == 0, xp.zeros(streams, dtype=dtype))
 
 
-def read(state: Threshold, d: Array, false_alarms: Array, floor: Array | None) -> tuple[Array, Array, Array]:
-    """The threshold of d, the chance that a quiet block gets as high (NaN while unknown), and whether it may fire."""
+def read(
+    state: Threshold, d: Array, plain: Array, false_alarms: Array, floor: Array | None
+) -> tuple[Array, Array, Array]:
+    """The threshold of d, the chance that a quiet block gets as high (NaN while unknown), and whether it may fire.
+
+    `plain` is the threshold that a factor sets: it holds where it is lower than the learned one, down to a share of that.
+    """
     xp = namespace(d)
     floor = xp.full_like(d, FLOOR) if floor is None else floor
     known = state.tail.learned >= SEEN + 2
     theta = larger(tail.threshold(state.tail, false_alarms * tail.BLOCK, floor), floor)
+    share = TRUSTED + state.reserve
+    theta = smaller(larger(share, xp.ones_like(share)) * theta, larger(plain, share * theta))
     p = tail.chance(tail.rarity(state.tail, d, floor))
     return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready
 
 
-def update(state: Threshold, d: Array, heard: Array, fires: Array, theta: Array) -> Threshold:
+def update(state: Threshold, d: Array, heard: Array, fires: Array, passed: Array, peak: Array, false_alarms: Array) -> Threshold:
     """What is known after the value d, where it was `heard`; `fires` where it raised an alarm.
 
-    What is beyond the threshold is suspected and teaches nothing but that it was reached: an alarm is learned as the
-    threshold itself, and a value that could not raise one, as no value.
+    An alarm teaches nothing at first. Where it has `passed` soon it was a lone sample, and its `peak` is learned as that
+    of a quiet block; one that stays was a change. The first block after an alarm is still falling and teaches nothing.
     """
     xp = namespace(d)
     counted = heard & ~fires
     opened = advance(state.open, counted)
     closes = counted & (opened >= tail.BLOCK)
-    quiet = tail.heard(state.tail, d, counted & (d <= theta))
-    reached = tail.fed(state.tail, xp.where(d < theta, d, theta), FEED)
-    new = tail.learn(quiet, fires, reached, closes, cast(MEMORY, d), FEED)
+    quiet = tail.heard(state.tail, xp.where(state.ready, d, xp.full_like(d, -xp.inf)), counted)
+    fallen = -DROP * xp.sqrt(state.tail.square)
+    quiet = quiet._replace(peak=xp.where(quiet.peak > -xp.inf, larger(quiet.peak, quiet.level + fallen), quiet.peak))
+    new = tail.learn(quiet, passed, tail.fed(state.tail, peak, FEED), closes, cast(MEMORY, d), FEED)
     over = fires | closes
     opened = xp.where(over, xp.zeros_like(opened), opened)
-    return Threshold(tail.opened(new, over), opened, (state.ready & ~fires) | closes)
+    less = larger(state.reserve - BACK * tail.BLOCK * false_alarms, xp.zeros_like(d))
+    reserve = xp.where(closes, less, xp.where(passed, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve))
+    return Threshold(tail.opened(new, over), opened, (state.ready & ~fires) | closes, reserve)

@@ -8,7 +8,7 @@ away clipped: an error code teaches nothing, and a change is not learned before 
 - *level*: :math:`\bigl(\max_k (\sum_{i<k} ê_i)^2/(k + q k^2)\bigr)^{3/4}` over windows of 2 to 20 rows;
 - *slow*: :math:`(|F|/\sqrt{Q + q_2 W^2})^{3/2}`, F a sum that fades with .98, about a level m₂ that forgets slowly;
 - *jump*: the step between the last two values and the two before, in σ, less what the neighbours take back: a lone
-  spike is hardly a jump. Beyond 3.5σ it grows like a logarithm; the view is its power 7/4.
+  spike is hardly a jump. The view is its power 7/4, and beyond 4.2σ a logarithm, so that heavy tails are exponential.
 
 After an alarm a column begins again from the median of its last three values; spread, memory and σ are kept.
 """
@@ -31,7 +31,7 @@ MEAN, SLOW_MEAN, SPREAD = 0.01, 0.002, 0.001
 """Smallest gains of m, of m₂ and of the spreads."""
 
 FADE = 0.98
-CLIP, CAP = 3.0, 3.5
+CLIP, CAP, BEYOND = 3.0, 4.2, 1.25
 MEMORY_LIMIT, LEAST = 0.98, 0.03
 """The largest φ, and the smallest σ² as a share of the column's variance."""
 
@@ -149,9 +149,8 @@ def take(state: Views, x: Array, there: Array) -> tuple[Views, Array, Array, Arr
     up = step - larger(-after - 1, zero) - larger(-before - 1, zero)
     down = -step - larger(after - 1, zero) - larger(before - 1, zero)
     gap = larger(larger(up, down), zero)
-    gap = xp.where(gap > CAP, CAP + CAP * xp.log(larger(gap, CAP * one) / CAP), gap)
-    root = xp.sqrt(gap)
-    jump = gap * root * xp.sqrt(root)
+    root = xp.sqrt(smaller(gap, CAP * one))
+    jump = root * root * root * xp.sqrt(root) * (1 + BEYOND * xp.log(larger(gap, CAP * one) / CAP))
 
     lately = able & (a >= SETTLED + 10)
     event = rested & (state.seen > KNOWN) & (starting | (s2 <= 0) | (state.repeats > REPEATS))

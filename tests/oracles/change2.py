@@ -164,7 +164,7 @@ class Column:
         up = b - max(-c - 1, 0) - max(-a - 1, 0)
         down = -b - max(c - 1, 0) - max(a - 1, 0)
         G = max(0.0, up, down)
-        views["jump"] = (3.5 * (1 + math.log(G / 3.5)) if G > 3.5 else G) ** 1.75
+        views["jump"] = min(G, 4.2) ** 1.75 * (1 + 1.25 * math.log(max(G, 4.2) / 4.2))
         return views
 
     def restart(self):
@@ -233,7 +233,7 @@ def change(X, false_alarms=1e-3, indices=None, *, silent=60):
         valued = P > 0 or bool(tested)
 
         since += 1
-        beta, extra = min(max(b, 0.15), 2.5), kappa + 4 / (1 + N_b / 15)
+        beta, extra = min(max(b, 0.15), 2.5), kappa + 6 / (1 + N_b / 6)
         fires = False
         if valued:
             log_p = min(0.0, math.log(0.1) - (L - extra - u) / beta)
@@ -243,8 +243,8 @@ def change(X, false_alarms=1e-3, indices=None, *, silent=60):
             if row >= silent:
                 result["code"][t], result["cause"][t] = 1, cause
             N_b, N_e = N_b + 1, N_e + 1
-            b += max(1 / (N_e + 6), 1 / 60) * (min(L - u, 3 * beta) - b)
-            u += 9 * beta * max(1 / (N_b + 10), 0.01)
+            b += max(1.5 / (N_e + 6), 1 / 60) * (min(L - u, 3 * beta) - b)
+            u += 9 * beta * max(2 / (N_b + 10), 0.01)
             kappa = min(kappa + 0.6, 3)
             if isinstance(winner, tuple):
                 tail = columns[winner[0]].tails[winner[1]]
@@ -268,10 +268,10 @@ def change(X, false_alarms=1e-3, indices=None, *, silent=60):
                     N_b += 1
                     kappa = max(kappa - 0.6 * false_alarms * B, -1.5)
                     if N_b > 4:
-                        step = beta * max(1 / (N_b + 10), 0.01)
+                        step = beta * max(2 / (N_b + 10), 0.01)
                         if top > u:
                             N_e += 1
-                            b += max(1 / (N_e + 6), 1 / 60) * (min(top - u, 3 * beta) - b)
+                            b += max(1.5 / (N_e + 6), 1 / 60) * (min(top - u, 3 * beta) - b)
                             u += 9 * step
                         else:
                             u -= step
