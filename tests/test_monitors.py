@@ -65,6 +65,16 @@ class TestDistressEqualsItsDefinition:
         np.testing.assert_array_equal(standing, np.stack([e[1] for e in expected], 1))
         assert set(np.unique(codes)) == {0, 1, 2, 3}
 
+    @pytest.mark.parametrize("rate", [1e-2, 1e-3])
+    def test_a_learned_threshold_equals_the_plain_loop(self, rate):
+        values = np.stack([series(seed, 1500) for seed in range(24)], 1)
+        values[::97] *= 8  # lone samples
+        codes, _, standing, state = listen(icvi.Distress(false_alarms=rate), values)
+        expected = [oracle(v, false_alarms=rate) for v in values.T]
+        np.testing.assert_array_equal(codes, np.stack([e[0] for e in expected], 1))
+        np.testing.assert_array_equal(standing, np.stack([e[1] for e in expected], 1))
+        assert (state.threshold.reserve > 0).any() and set(np.unique(codes)) == {0, 1, 2, 3}
+
     def test_any_shape_of_fleet(self):
         values = np.stack([series(seed, 300) for seed in range(6)], 1)
         flat = listen(icvi.Distress(), values)
