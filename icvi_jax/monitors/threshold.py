@@ -59,7 +59,8 @@ def read(
 ) -> tuple[Array, Array, Array]:
     """The threshold of d, the chance that a quiet block gets as high (NaN while unknown), and whether it may fire.
 
-    `plain` is the threshold that a factor sets: it holds where it is lower than the learned one, down to a share of that.
+    `plain` is the threshold that a factor sets: it holds where it is lower than the learned one, down to a share of
+    that.
     """
     xp = namespace(d)
     floor = xp.full_like(d, FLOOR) if floor is None else floor
@@ -71,11 +72,14 @@ def read(
     return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready
 
 
-def update(state: Threshold, d: Array, heard: Array, fires: Array, passed: Array, peak: Array, false_alarms: Array) -> Threshold:
+def update(
+    state: Threshold, d: Array, heard: Array, fires: Array, passed: Array, peak: Array, false_alarms: Array
+) -> Threshold:
     """What is known after the value d, where it was `heard`; `fires` where it raised an alarm.
 
-    An alarm teaches nothing at first. Where it has `passed` soon it was a lone sample, and its `peak` is learned as that
-    of a quiet block; one that stays was a change. The first block after an alarm is still falling and teaches nothing.
+    An alarm teaches nothing at first. Where it has `passed` soon it was a lone sample, and its `peak` is learned as
+    that of a quiet block; one that stays was a change. The first block after an alarm is still falling: it teaches
+    nothing.
     """
     xp = namespace(d)
     counted = heard & ~fires
@@ -88,5 +92,7 @@ def update(state: Threshold, d: Array, heard: Array, fires: Array, passed: Array
     over = fires | closes
     opened = xp.where(over, xp.zeros_like(opened), opened)
     less = larger(state.reserve - BACK * tail.BLOCK * false_alarms, xp.zeros_like(d))
-    reserve = xp.where(closes, less, xp.where(passed, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve))
+    reserve = xp.where(
+        closes, less, xp.where(passed, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve)
+    )
     return Threshold(tail.opened(new, over), opened, (state.ready & ~fires) | closes, reserve)

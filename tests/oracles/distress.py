@@ -44,9 +44,7 @@ class Learned:
         self.kappa = min(1.0, self.kappa + 0.2)
 
 
-def distress(
-    values, goal="min", factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5, false_alarms=None
-):
+def distress(values, goal="min", factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5, false_alarms=None):
     """Codes and standing distress of a series of values of a positive index.
 
     Parameters
