@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.executor import Native, program_for
+from icvi_jax.engine.executor import NativeProgram, program_for
 from icvi_jax.engine.scan import scan_step
-from icvi_jax.engine.xla import Feed, precise
+from icvi_jax.engine.xla import RunInput, precise
 from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
 from icvi_jax.numerics.moments import weights
 from icvi_jax.panel import Panel, PanelState, complete, punctual
@@ -163,8 +163,10 @@ def validate(
     start = _start(panel, k, p, np if host else jnp, dtype, labels is not None)
     program = program_for(step, known, start, dtype, rows.shape[1], gaps is not None, 1) if host else None
     made: State
-    if isinstance(program, Native):  # the rows as those of a fleet of one
-        feed = Feed(np.asarray(rows)[None], np.zeros((1, rows.shape[1])), None if gaps is None else np.asarray(gaps))
+    if isinstance(program, NativeProgram):  # the rows as those of a fleet of one
+        feed = RunInput(
+            np.asarray(rows)[None], np.zeros((1, rows.shape[1])), None if gaps is None else np.asarray(gaps)
+        )
         words = program.place(jax.tree.map(lambda a: a[..., None], start), 1)
         made = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
     else:

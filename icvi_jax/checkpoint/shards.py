@@ -20,7 +20,7 @@ FOLDER = re.compile(r"process-(\d+)-of-(\d+)")
 T = TypeVar("T")
 
 
-class Part(NamedTuple):
+class StreamPart(NamedTuple):
     """Which process of how many, and which streams `start` to `stop` of how many in all."""
 
     process: int
@@ -41,7 +41,7 @@ def folders(path: Path) -> dict[int, Path]:
     return {int(match[1]): item for match, item in found.items() if match}
 
 
-def own(state: T) -> tuple[T, Part | None]:
+def own(state: T) -> tuple[T, StreamPart | None]:
     """The streams of a state in this process, and which shard that is; None if it has all streams."""
     leaves = jax.tree.leaves(state)
     if all(not isinstance(a, jax.Array) or a.is_fully_addressable for a in leaves):
@@ -50,7 +50,7 @@ def own(state: T) -> tuple[T, Part | None]:
     if len(bounds) != 1:
         raise ValueError("save(state=…): the arrays of a sharded state must all be sharded alike, over their last axis")
     ((start, stop, streams),) = bounds
-    return jax.tree.map(_local, state), Part(jax.process_index(), jax.process_count(), start, stop, streams)
+    return jax.tree.map(_local, state), StreamPart(jax.process_index(), jax.process_count(), start, stop, streams)
 
 
 def complete(path: Path, error: type[Exception]) -> dict[int, Path]:

@@ -23,10 +23,10 @@ from jax.sharding import Mesh
 from icvi_jax.engine import xla
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.program import compile_step
-from icvi_jax.engine.native.tick import Ticker
+from icvi_jax.engine.native.threads import Ticker
 from icvi_jax.engine.origin import Origin
 from icvi_jax.engine.scan import only
-from icvi_jax.engine.xla import Done, Feed, Step, precise
+from icvi_jax.engine.xla import Done, RunInput, Step, precise
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Alarm, Array, Reading, State
 
@@ -37,7 +37,7 @@ FEWEST = 1024
 variable `ICVI_GPU_STREAMS` sets another number."""
 
 
-class Program(Protocol):
+class CompiledStep(Protocol):
     """A step, ready to be run over many streams."""
 
     name: str
@@ -48,14 +48,14 @@ class Program(Protocol):
     def fetch(self, words: State, streams: int) -> State:
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
 
-    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
         """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept."""
 
 
 PROGRAMS = 256
 """So many programs are remembered; the one that was not used for longest goes first."""
 
-_programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
+_programs: OrderedDict[tuple[object, ...], CompiledStep] = OrderedDict()
 
 
 def forced() -> str | None:
@@ -75,7 +75,7 @@ def program_for(
     timed: bool = False,
     streams: int = 0,
     mesh: Mesh | None = None,
-) -> Program:
+) -> CompiledStep:
     """The program of a step, made once for all models that differ in their numbers only.
 
     Parameters
@@ -99,10 +99,10 @@ def program_for(
     if key not in _programs:
         if mesh is not None:
             best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
-            _programs[key] = xla.Program(step, features, dtype, mesh, best)
+            _programs[key] = xla.XlaProgram(step, features, dtype, mesh, best)
         else:
             native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
-            _programs[key] = native or xla.Program(step, features, dtype)
+            _programs[key] = native or xla.XlaProgram(step, features, dtype)
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
@@ -136,10 +136,10 @@ def _native(
     features: int,
     timed: bool,
     alone: bool,
-) -> Program | None:
+) -> CompiledStep | None:
     """Native code of the step, or None where there can be none; an error where it was asked for."""
     try:
-        return Native(step, model, state, dtype, features, timed, lanes=1 if alone else None)
+        return NativeProgram(step, model, state, dtype, features, timed, lanes=1 if alone else None)
     except ImportError as missing:
         if engine == "native":
             raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
@@ -168,8 +168,8 @@ class AsFleet:
         return jax.tree.map(lambda a: jnp.squeeze(a, -1), self.step(model, state, z, elapsed))
 
 
-class Native:
-    """A step as native code. Words are changed where they are; `Program` says what the methods do."""
+class NativeProgram:
+    """A step as native code. Words are changed where they are; `CompiledStep` says what the methods do."""
 
     name = "native"
 
@@ -195,7 +195,7 @@ class Native:
         """The states as arrays; words of their type are not copied."""
         return self.code.state(words, streams)
 
-    def run(self, model: State, words: State, feed: Feed) -> tuple[State, State]:
+    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
         """Process samples, in one piece if nobody asks for progress."""
         X, origin, elapsed, every, phase, done = feed
         N, T, _ = X.shape
@@ -233,7 +233,13 @@ class Ticks:
     """
 
     def __init__(
-        self, native: Native, model: object, words: np.ndarray, origin: np.ndarray, taken: np.dtype, dtype: np.dtype
+        self,
+        native: NativeProgram,
+        model: object,
+        words: np.ndarray,
+        origin: np.ndarray,
+        taken: np.dtype,
+        dtype: np.dtype,
     ) -> None:
         code = native.code
         form = code.tree(range(len(code.layout.outputs)))
@@ -382,7 +388,7 @@ class Engine:
     def tick(self, x: np.ndarray) -> Reading:
         """Process one sample x (N, p) of every stream; the first axis of the reading is (N,)."""
         self._origin.meet(x[:, None])
-        if self._timed or not self._origin.settled or not isinstance(self.program, Native):
+        if self._timed or not self._origin.settled or not isinstance(self.program, NativeProgram):
             first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
             return first
         dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
@@ -399,7 +405,7 @@ class Engine:
             self._load(rest)
         self._origin.meet(X)
         reading: Reading
-        feed = Feed(X, self._origin.value, elapsed, every, self._phase, done)
+        feed = RunInput(X, self._origin.value, elapsed, every, self._phase, done)
         self._words, reading = self.program.run(self._pipe, self._words, feed)
         self._phase = (self._phase + X.shape[1]) % every
         if reading.centers is None:

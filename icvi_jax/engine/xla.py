@@ -38,7 +38,7 @@ Done = Callable[[int], None]
 """Is told how many samples, of all streams together, are done."""
 
 
-class Feed(NamedTuple):
+class RunInput(NamedTuple):
     """What a program is given.
 
     Attributes
@@ -65,8 +65,8 @@ class Feed(NamedTuple):
         return (self.phase + steps) // self.every
 
 
-class Program:
-    """A step on JAX's devices; `icvi_jax.engine.executor.Program` says what the methods do.
+class XlaProgram:
+    """A step on JAX's devices; `icvi_jax.engine.executor.CompiledStep` says what the methods do.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Program:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def run(self, model: object, words: object, feed: Feed) -> tuple[object, object]:
+    def run(self, model: object, words: object, feed: RunInput) -> tuple[object, object]:
         """Process samples, in pieces of time."""
         X, every = feed.X, feed.every
         leaves, p = jax.tree.leaves(words), X.shape[-1]
@@ -126,7 +126,7 @@ def in_pieces(
     launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]],
     words: Words,
     shapes: object,
-    feed: Feed,
+    feed: RunInput,
     dtype: np.dtype,
     length: int,
 ) -> tuple[Words, object]:

@@ -25,7 +25,7 @@ MOST = 2_000_000
 """Operations on single elements beyond which a step is not unrolled: it would take minutes and gigabytes."""
 
 
-class Leaf(Protocol):
+class ShapedLeaf(Protocol):
     """Anything with a shape and a type."""
 
     @property
@@ -34,7 +34,7 @@ class Leaf(Protocol):
     def dtype(self) -> np.dtype: ...
 
 
-class Part(NamedTuple):
+class CarryPart(NamedTuple):
     """One leaf of the state or of the outputs: its shape for one stream, its type, its elements."""
 
     shape: tuple[int, ...]
@@ -50,11 +50,11 @@ class Unrolled(NamedTuple):
     """
 
     graph: Graph
-    numbers: list[Part]
-    state: list[Part]
-    sample: list[Part]
-    after: list[Part]
-    outputs: list[Part]
+    numbers: list[CarryPart]
+    state: list[CarryPart]
+    sample: list[CarryPart]
+    after: list[CarryPart]
+    outputs: list[CarryPart]
     fixed: int = 0
     state_tree: State = None  # how JAX says it, where the step was a function on pytrees
     output_tree: State = None
@@ -111,8 +111,8 @@ def unroll_jaxpr(body: ClosedJaxpr, numbers: int, carry: int, by_stream: Sequenc
     return Unrolled(graph, *inputs, _parts(after), _parts(out[carry:]), len(fixed))
 
 
-def _parts(arrays: list[Array]) -> list[Part]:
-    return [Part(a.items.shape, a.dtype, a.items.reshape(-1)) for a in arrays]
+def _parts(arrays: list[Array]) -> list[CarryPart]:
+    return [CarryPart(a.items.shape, a.dtype, a.items.reshape(-1)) for a in arrays]
 
 
 def evaluate(graph: Graph, jaxpr: Jaxpr, consts: Sequence[State], args: list[Array]) -> list[Array]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from icvi_jax.engine.lowering.ssa import Flat
-from icvi_jax.engine.lowering.unroll import Part, Unrolled
+from icvi_jax.engine.lowering.unroll import CarryPart, Unrolled
 from icvi_jax.engine.native.code import BOOL, Code, element
 from icvi_jax.engine.native.plan import Plan
 from icvi_jax.engine.native.state_layout import Leaf, size_of
@@ -17,7 +17,7 @@ CACHE = 64 * 1024
 """Bytes that samples and readings of one tile should not exceed, so that they stay in the second cache."""
 
 
-def _leaves(parts: list[Part]) -> tuple[Leaf, ...]:
+def _leaves(parts: list[CarryPart]) -> tuple[Leaf, ...]:
     return tuple(Leaf(part.shape, part.dtype) for part in parts)
 
 

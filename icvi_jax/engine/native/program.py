@@ -24,8 +24,7 @@ from icvi_jax.engine.native.layout import Layout
 from icvi_jax.engine.native.loops import write_loops
 from icvi_jax.engine.native.plan import plan, rows
 from icvi_jax.engine.native.scan import write_scan
-from icvi_jax.engine.native.threads import Call, shares, together
-from icvi_jax.engine.native.tick import Ticker
+from icvi_jax.engine.native.threads import Call, Ticker, shares, together
 from icvi_jax.engine.native.transpose import FIELDS, scratch_bytes, write_tiles
 
 BUSY = 1024

@@ -23,7 +23,7 @@ import numpy as np
 
 from icvi_jax.engine.lowering.schedule import ordered
 from icvi_jax.engine.lowering.ssa import Flat, check, flatten
-from icvi_jax.engine.lowering.unroll import Part, Unrolled
+from icvi_jax.engine.lowering.unroll import CarryPart, Unrolled
 from icvi_jax.engine.native.code import BOOL, Code, element
 from icvi_jax.engine.native.codegen import MATHS, operation
 from icvi_jax.engine.native.functions import written
@@ -154,7 +154,7 @@ class _Writer:
             index = code.add(code.mul(index, "%streams"), "%stream")
         return code.offset(f"%in{number}", index, kind)
 
-    def read(self, number: int, j: int, part: Part, row: str | None = None) -> str:
+    def read(self, number: int, j: int, part: CarryPart, row: str | None = None) -> str:
         """One element of an operand."""
         kind = stored(part.dtype)
         value = self.code.load(kind, self.place(number, j, len(part.items), kind, row), part.dtype.itemsize)

@@ -1,11 +1,11 @@
-"""Threads: streams are shared out among the cores; native code runs without Python's lock."""
+"""Native code on several threads: a share of the streams each; and a fleet's tick, whose call is prepared once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -42,3 +42,34 @@ def together(calls: Sequence[Call]) -> None:
     calls[0].function(calls[0].context.ctypes.data)
     for other in others:
         other.result()
+
+
+class Ticker:
+    """Call it to take in what is in `x`; the readings are in `out` then, and the words have moved on.
+
+    Attributes
+    ----------
+    x : (N, p), to be written before each call.
+    elapsed : (N,), likewise, where the step takes elapsed times; 1 until something else is written.
+    out : arrays (N, …), one a leaf of the outputs; overwritten by each call.
+    tick : the call itself, without a Python function around it where one thread does it.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        elapsed: np.ndarray,
+        out: list[np.ndarray],
+        calls: Sequence[Call],
+        held: tuple[np.ndarray | None, ...],
+    ) -> None:
+        self.x, self.elapsed, self.out = x, elapsed, out
+        self._held = held, calls  # memory that the addresses point to
+        first = calls[0]
+        alone = partial(first.function, first.context.ctypes.data)
+        self.tick: Callable[[], None] = alone if len(calls) == 1 else partial(together, calls)
+
+    def __call__(self) -> list[np.ndarray]:
+        """One step."""
+        self.tick()
+        return self.out
