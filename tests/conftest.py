@@ -1,5 +1,6 @@
 """Shared fixtures: the reference data beside the project, and settings of JAX for tests."""
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -27,6 +28,21 @@ def programs_elsewhere(tmp_path_factory):
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_released():
+    """Release XLA's programs before the process has as many mappings as Linux allows (65,530): XLA then crashes."""
+    yield
+    try:
+        mappings = Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:  # no Linux
+        return
+    if mappings > 20_000:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

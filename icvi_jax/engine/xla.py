@@ -294,16 +294,6 @@ def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
     return np.concatenate([a, np.full((room - len(a), *a.shape[1:]), missing, a.dtype)])
 
 
-@partial(jax.jit, static_argnames=("rest",))
-def scan_steps(part: State, state: State, inputs: State, rest: tuple[object, ...] = ()) -> tuple[State, State]:
-    """Scan `part.step(state, *inputs_t, *rest)` over the first axis of all `inputs`.
-
-    The part is an argument, so that other numbers in it do not recompile; `rest` holds what is static.
-    """
-    state, made = jax.lax.scan(lambda state, now: part.step(state, *now, *rest), state, inputs)
-    return state, made
-
-
 def loop(
     step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
 ) -> tuple[State, State]:

@@ -6,12 +6,12 @@ import contextlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import jax
 import numpy as np
 
-from icvi_jax.engine.xla import scan_steps
 from icvi_jax.types import Array, DType, Namespace, State
 
 P = TypeVar("P")
@@ -78,20 +78,30 @@ def backend(name: str) -> Backend:
     raise ValueError(f"backend({name!r}): choose one of {', '.join(BACKENDS)}")
 
 
+@partial(jax.jit, static_argnames=("rest",))
+def _jax_step(part: ScanFunction, state: State, now: tuple[Array, ...], rest: tuple[object, ...]) -> tuple[State, State]:
+    """The step of a part, compiled: the part is an argument, so that other numbers in it do not recompile."""
+    stepped: tuple[State, State] = part.step(state, *now, *rest)
+    return stepped
+
+
 def steps(
     part: ScanFunction, state: State, inputs: tuple[Array, ...], b: Backend, rest: tuple[object, ...] = ()
 ) -> tuple[State, State]:
-    """Step a part along the first axis of all `inputs`; returns the final state, and the outputs as NumPy arrays."""
-    inputs = tuple(np.asarray(a) for a in inputs)
+    """Step a part along the first axis of all `inputs`; returns the final state, and the outputs as NumPy arrays.
+
+    JAX compiles the step, not a scan of it, so that examples of all lengths share one program.
+    """
+    rows = []
     with b.precision():
-        if b.name.startswith("jax"):
-            state, out = scan_steps(part, state, tuple(b.array(a) for a in inputs), rest)
-            return state, jax.tree.map(np.asarray, out)
-        rows = []
-        for now in zip(*inputs):
-            state, out = part.step(state, *(b.array(a) for a in now), *rest)
-            rows.append(out)
-        return state, jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *rows)
+        for now in zip(*(np.asarray(a) for a in inputs)):
+            row = tuple(b.array(a) for a in now)
+            if b.name.startswith("jax"):
+                state, out = _jax_step(part, state, row, rest)
+            else:
+                state, out = part.step(state, *row, *rest)
+            rows.append(jax.tree.map(np.asarray, out))
+    return state, jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
 
 
 def kinds(state: State, b: Backend) -> State:
