@@ -79,7 +79,9 @@ def backend(name: str) -> Backend:
 
 
 @partial(jax.jit, static_argnames=("rest",))
-def _jax_step(part: ScanFunction, state: State, now: tuple[Array, ...], rest: tuple[object, ...]) -> tuple[State, State]:
+def _jax_step(
+    part: ScanFunction, state: State, now: tuple[Array, ...], rest: tuple[object, ...]
+) -> tuple[State, State]:
     """The step of a part, compiled: the part is an argument, so that other numbers in it do not recompile."""
     stepped: tuple[State, State] = part.step(state, *now, *rest)
     return stepped
