@@ -72,7 +72,7 @@ def test_the_command_says_it(tmp_path, capsys):
     x[600:] = x[599]
     path = tmp_path / "in.csv"
     path.write_text("temp\n" + "\n".join(map(str, x)))
-    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    assert main(["run", str(path), "-k", "3", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "stuck columns: 1" in said and f"temp is stuck at {x[599]:.6g}: the same value in 1" in said
     assert "stuck_alarm" in (tmp_path / "out" / "readings.csv").read_text().splitlines()[0]

@@ -16,8 +16,9 @@ USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
 """Settings of the default clusterer for files: real sensors repeat readings, and their clusters move. Built-in streams
 are those of the paper, and so is the clusterer there."""
-AUTO = range(2, 13)
-"""The numbers of clusters that `-k auto` chooses from."""
+AUTO, ENOUGH = range(2, 13), 300
+"""The numbers of clusters that `-k auto` chooses from, and how many rows a file needs for it to be the default: before,
+there is no window to judge by."""
 FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
 
 
@@ -27,6 +28,12 @@ def entry_of(name: str) -> ClustererEntry:
     if name not in known:
         raise ValueError(f"--clusterer: there is no {name!r}; {_meant(name, known) or 'icvi clusterers lists them'}")
     return known[name]
+
+
+def choosing_k(model: Model, rows: int) -> Model:
+    """For a file: `-k auto` where the options leave k open and there are rows enough to choose it by."""
+    usual = model.clusterer in (None, USUAL) and not any(text.startswith("k=") for text in model.set)
+    return dataclasses.replace(model, k="auto") if usual and model.k is None and rows >= ENOUGH else model
 
 
 def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:

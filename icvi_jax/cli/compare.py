@@ -114,6 +114,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         score=by_name([result.score for result in results]),
         causes=by_name([result.causes for result in results]),
         chances=by_name([result.chances for result in results]),
+        trust=tuple(trust for result in results for trust in result.trust),
     )
 
 

@@ -14,19 +14,17 @@ from icvi_jax.cli.clusterers import clusterer_in, described
 from icvi_jax.cli.programs import remember_programs
 from icvi_jax.cli.terminal import with_bar
 from icvi_jax.indices import catalogue
-from icvi_jax.indices.health import LOW, health_sentence, trust_of
 from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, count_alarms
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
+from icvi_jax.report.trust import HEALTH, Trust, reasons_of, trust_now
 from icvi_jax.tables.table import Fleet, Table, some_names
-from icvi_jax.text import counted
 from icvi_jax.types import Array
 
 PIECES = 64  # the centres are noted once per piece
 LEAST, MOST_CELLS = 64, 20_000_000
 RAISED = "raised"
 """The setting that says how many alarms there were."""
-HEALTH = icvi.Health().name
 KEEP = ("values", "alarms", "centers", "cluster", "k", "seen", "outlier", "overflow", "surprise")
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -77,7 +75,8 @@ def compute(
     result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
     raised = () if budget is None else ((RAISED, measured(result, budget)),)
     return result._replace(
-        settings=(*result.settings, *settings, *raised, *trusted(pipe, result, state)),
+        settings=(*result.settings, *settings, *raised),
+        trust=trusted(pipe, result, state),
         notes=(*result.notes, *unheard(pipe, state, data.features)),
     )
 
@@ -90,23 +89,12 @@ def measured(result: Result, budget: icvi.Budget) -> str:
     return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}{also}"
 
 
-def trusted(pipe: icvi.Pipeline, result: Result, state: icvi.PipelineState | None) -> tuple[tuple[str, str], ...]:
-    """The setting "trust": how far the clusters can be trusted at the end, since when and why; none without health."""
+def trusted(pipe: icvi.Pipeline, result: Result, state: PipelineState | None) -> tuple[Trust, ...]:
+    """How far the clusters of each node can be trusted at the end, since when and why; empty without health."""
     values = result.values.get(HEALTH)
-    if values is None or pipe.panel is None or state is None:
+    if values is None or state is None:
         return ()
-    last = np.array([known[-1] if (known := row[np.isfinite(row)]).size else np.nan for row in values])
-    if len(last) > 1:
-        words = [trust_of(float(value)) or "unknown" for value in last]
-        counts = [f"{word} in {counted(words.count(word), 'node')}" for word in ("low", "medium", "high", "unknown")]
-        return (("trust", ", ".join(c for c, w in zip(counts, ("low", "medium", "high", "unknown")) if w in words)),)
-    why = icvi.explain(pipe.panel, state.panel).health
-    reason, cluster = (-1, -1) if why is None else (int(np.ravel(a)[0]) for a in (why.reason, why.cluster))
-    value, word = float(last[0]), trust_of(float(last[0]))
-    fits = np.flatnonzero(values[0] >= LOW)
-    begun = int(np.argmax(np.isfinite(values[0]))) if not fits.size else int(fits[-1]) + 1
-    since = f", since {at(result, begun)}" if word == "low" else ""
-    return (("trust", f"{word}{since}: " * bool(word) + health_sentence(value, reason, cluster)),)
+    return tuple(trust_now(row, why, lambda t: at(result, t)) for row, why in zip(values, reasons_of(pipe, state)))
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
-from icvi_jax.cli.clusterers import clusterer_in
+from icvi_jax.cli.clusterers import choosing_k, clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import tell_source
+from icvi_jax.cli.summary import tell_source, tell_trust
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.alarm_text import at
 from icvi_jax.report.incidents import WITHIN, Incidents
@@ -30,7 +30,7 @@ def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alar
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
-    spreads = spreads_of(fleet)
+    model, spreads = choosing_k(model, fleet.x.shape[1]), spreads_of(fleet)
     alarms, season = in_season(alarms, fleet)
     fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads), *season))
     budget = budget_of(alarms, fleet)
@@ -90,6 +90,7 @@ def _summarize(result: Result, written: list[Path], agree: int = 1) -> None:
         once, still = counted(int(standing.any(axis=1).sum()), "node"), int(standing[:, -1].sum())
         spikes = counted(int((codes == 1).sum()), "spike")
         say(f"in distress at some time (by {name}): {once}; still: {still:,}; {spikes}")
+    tell_trust(result)
     for name in columns_of(result):
         codes = result.codes[name]
         changes, nodes = int((codes > 0).sum()), int(codes.any(axis=1).sum())
@@ -102,11 +103,13 @@ def _summarize(result: Result, written: list[Path], agree: int = 1) -> None:
         say(f"  {sentence}")
     rows = []
     for n in worst_first(result)[:SHOWN]:
-        rows.append((result.nodes[n], f"{score[n]:.3g}", *_alarms(result, int(n), listening[:1])))
+        trust = [f"{one.word} {one.value:.2f}".replace(" nan", "") for one in result.trust[n : n + 1]]
+        rows.append((result.nodes[n], f"{score[n]:.3g}", *trust, *_alarms(result, int(n), listening[:1])))
     lone = int((result.k.max(axis=1) == 1).sum())
     if lone:
         say(f"in {lone:,} of {counted(len(result.nodes), 'node')}: {ONE_CLUSTER}")
-    heads = [head for _ in listening[:1] for head in ("spikes", "in distress")]
+    heads = ["trust"] if result.trust else []
+    heads += [head for _ in listening[:1] for head in ("spikes", "in distress")]
     heads += ["columns that changed"] if len(result.codes) > len(listening) else []
     tell_table(("worst nodes", "score", *heads, "first alarm"), rows)
     tell_written(written)

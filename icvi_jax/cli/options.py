@@ -27,8 +27,9 @@ class Panel:
     """Largest number of clusters of `oec`; 16 if not given."""
     set: Annotated[tuple[str, ...], Parameter(metavar="NAME=VALUE")] = ()
     """Further options of the clusterer, such as `gain=10 far=2.5`; `icvi clusterers` lists them."""
-    index: tuple[str, ...] = ("xb", "db")
-    """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises alarms."""
+    index: tuple[str, ...] = ("xb", "db", "health")
+    """Indices to compute, or `all`; `icvi indices` lists them. The first one named raises alarms. `health` is shown as
+    trust: low, medium or high."""
     forgetting: float = 0.9
     """Weight of the past at each sample: 0.9 remembers about 10 samples, 1 forgets nothing."""
     standardize: Annotated[bool | None, Parameter(negative="--no-standardize")] = None
@@ -44,8 +45,9 @@ class Model(Panel):
     clusterer: Annotated[str | None, Parameter(metavar="NAME")] = None
     """sk-means (the default), rebirth, fuzzy, merge-split, oec, …; `icvi clusterers` says what each one is for."""
     k: Annotated[int | Literal["auto"] | None, Parameter(name="-k", metavar="K|auto")] = None
-    """Number of clusters of sk-means and fuzzy (3 if not given); largest number of clusters of rebirth (10). `auto`
-    runs 2 to 12 of them beside each other and shows the one that can be trusted most, for sk-means and fuzzy."""
+    """Number of clusters of sk-means and fuzzy; largest number of clusters of rebirth (10). `auto` runs 2 to 12 of
+    them beside each other and shows the one that can be trusted most: the default for sk-means on files of 300 rows or
+    more. Elsewhere it is 3."""
 
 
 @Parameter(name="*", group=ALARMS)

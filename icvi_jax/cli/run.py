@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from icvi_jax import calibrate
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
-from icvi_jax.cli.clusterers import clusterer_in
+from icvi_jax.cli.clusterers import choosing_k, clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
@@ -20,6 +20,7 @@ def run_command(
     """Read, compute, write, and print what happened."""
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
+    model = choosing_k(model, len(table.x)) if stream_k is None else model
     spreads = spreads_of(table)
     alarms, season = in_season(alarms, table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
@@ -36,6 +37,7 @@ def run_command(
 def calibrate_command(source: str, replicas: int, data: Data, model: Model, alarms: Alarms) -> int:
     """Print the false-alarm rate that was really there, and the rate to ask for."""
     table, stream_k = table_of(source, 0, "", "auto", data)
+    model = choosing_k(model, len(table.x)) if stream_k is None else model
     alarms, _ = in_season(alarms, table)
     pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
     found = calibrate(pipe, table.x, replicas=replicas)

@@ -9,8 +9,9 @@ import numpy as np
 from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, STUCK, Result
+from icvi_jax.report.trust import HEALTH, trust_before, trust_counts
 
-MOST_SENTENCES, MOST_COLUMNS = 20, 30
+MOST_SENTENCES, MOST_COLUMNS, MOST_TIMES = 20, 30, 5
 WHOSE = {CHANGE: "alarms of columns", STUCK: "stuck columns"}
 GOOD = {"min": "small", "max": "large"}
 
@@ -33,6 +34,17 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
         say("  note: more clusters were needed than there is room for: raise --capacity or --slots")
 
 
+def tell_trust(result: Result) -> None:
+    """Print how far the clusters can be trusted at the end, and when they could not before."""
+    if len(result.trust) > 1:
+        say(f"trust at the end: {trust_counts(result.trust)}")
+    for trust in result.trust[:1] if len(result.trust) == 1 else ():
+        say(f"trust: {trust.word}; {trust.text}")
+        before = trust_before(result.values[HEALTH][0], lambda t: at(result, t))
+        for sentence in before[-MOST_TIMES:]:
+            say(f"  {sentence}")
+
+
 def summarize(result: Result, written: list[Path]) -> None:
     """Print the summary of one stream, and its alarms with their times."""
     tell_source(result)
@@ -48,6 +60,7 @@ def summarize(result: Result, written: list[Path]) -> None:
         rows.append((name, GOOD[result.about[name].goal], *cells))
     tell_table(("index", "good is", "first", "median", "worst", "last"), rows)
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
+    tell_trust(result)
     for name in result.codes:
         sentences = told(result, 0, name)
         alarms, later = count_alarms({name: result.codes[name]})

@@ -22,6 +22,8 @@ const SIGN = { 1: "▼ ", 2: "▲ ", 3: "◆ " };
 const CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"]
   .map((h) => [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16)));
 const LEVELS = 4094, INFINITE = 4095;
+// Trust in the clusters of a node: a word, a colour, and a shape for those who do not see the colour.
+const TRUST = { low: ["#c2185b", "▼"], medium: ["#b25000", "◆"], high: ["#00795a", "●"], unknown: ["#8a949d", "○"] };
 
 function shade(part) {
   const at = Math.min(Math.max(part, 0), 1) * (CIVIDIS.length - 1), i = Math.min(Math.floor(at), CIVIDIS.length - 2), f = at - i;

@@ -55,15 +55,19 @@ function drawMap() {
     axis.fillText(text, Math.min(Math.max(across(v), 34), width - 34), 5);
   axis.textAlign = "right"; axis.fillText(meta.time.name, width - 4, 20);
   if (GUTTER) {
-    g.fillStyle = "#1b1f24"; g.textBaseline = "middle"; g.textAlign = "right";
-    for (let n = 0; n < N; n++) if (rowHeight >= 9) g.fillText(fitted(g, meta.nodes[n], GUTTER - 10), GUTTER - 6, (n + 0.5) * rowHeight);
-  }
+    g.textBaseline = "middle"; g.textAlign = "right";
+    for (let n = 0; n < N; n++) if (rowHeight >= 9) {
+      const [color, sign] = meta.trust.length ? TRUST[meta.trust[n][1]] : ["#1b1f24", ""];
+      g.fillStyle = color; g.fillText(fitted(g, `${sign} ${meta.nodes[n]}`, GUTTER - 10), GUTTER - 6, (n + 0.5) * rowHeight);
+    }
+  } else meta.trust.forEach(([, word], n) => { g.fillStyle = TRUST[word][0]; g.fillRect(0, n * rowHeight, 5, rowHeight); });
   const stops = Array.from({ length: 10 }, (_, i) => `rgb(${shade(!scaling || !flip ? i / 9 : 1 - i / 9)})`), scale = $("scale"), strip = make("i");
   strip.style.background = `linear-gradient(to right, ${stops})`;
   const edge = (v) => neat(s.log ? 10 ** v : v), pink = make("span", "▮ distress begins");
   pink.style.color = "#d6006c";
   const words = scaling ? [edge(ends[0]), edge(ends[1]), "dark is good, yellow is bad"] : ["usual", "1 in 1000", `how rare so bad a value is for the ${meta.noun} itself`];
-  scale.replaceChildren(make("span", words[0]), strip, make("span", words[1]), make("span", words[2]), ...(alarms ? [pink] : []));
+  const seen = new Set(meta.trust.map(([, word]) => word)), key = Object.entries(TRUST).filter(([word]) => seen.has(word)).map(([word, [color, sign]]) => { const b = make("span", `${sign} ${word} trust`); b.style.color = color; return b; });
+  scale.replaceChildren(make("span", words[0]), strip, make("span", words[1]), make("span", words[2]), ...(alarms ? [pink] : []), ...key);
 }
 function placeCursor() {
   const c = $("cursor");

@@ -6,6 +6,10 @@ function select(n, quiet) {
   const share = meta.missing[chosen];
   $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${shortened(meta.nodes[chosen], 70)} — score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
   $("who").title = meta.nodes[chosen];
+  if (meta.trust.length) {
+    const [, word, text] = meta.trust[chosen];
+    $("trust").hidden = false; $("trust").textContent = `${TRUST[word][1]} trust ${word}: ${text}`; $("trust").style.color = TRUST[word][0];
+  }
   const story = meta.stories[chosen];
   $("story").replaceChildren(...(story.length ? story : ["Nothing: no alarm was raised."]).map((s) => make("li", s)));
   explain(); drawNode();
@@ -52,7 +56,7 @@ function listen() {
   map.onclick = (e) => select(mapRow(e));
   map.onpointermove = (e) => {
     const n = mapRow(e), t = mapStep(e), s = meta.indices[colour];
-    tip(`${meta.nodes[n]}\n${stamp(t)}\n${s.name}: ${neat(value(s, n, t))}`, e);
+    tip(`${meta.nodes[n]}${meta.trust.length ? `: ${meta.trust[n][2]}` : ""}\n${stamp(t)}\n${s.name}: ${neat(value(s, n, t))}`, e);
   };
   map.onpointerleave = () => tip();
   box.onkeydown = (e) => {

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.alarm_text import count_alarms, indices_add, told
+from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
 from icvi_jax.report.result import (
     COLUMN_ALARMS,
     ONE_CLUSTER,
@@ -38,9 +38,11 @@ from icvi_jax.report.result import (
     true_changes,
     worst_first,
 )
+from icvi_jax.report.trust import HEALTH, Trust, trust_before
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
+MOST_TIMES = 5
 
 
 class ByteBlock:
@@ -167,6 +169,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "samples": int(there.sum()),
         "noun": "candidate" if result.settings[:1] and result.settings[0][0] == "candidates" else "node",
         "stories": _stories(result, order),
+        "trust": [_told(result.trust[n]) for n in order] if result.trust else [],
         "happened": count_alarms(result.codes)[0],
         "settings": result.settings,
         "notes": [*result.notes, *([ONE_CLUSTER.capitalize()] if result.k.max() <= 1 else [])],
@@ -234,11 +237,17 @@ def _placed(steps: CurveSteps, block: ByteBlock) -> dict[str, object]:
     return {"low": block.add(steps.low), "high": block.add(steps.high), "data": block.planes(steps.levels)}
 
 
+def _told(trust: Trust) -> list[object]:
+    """The number, the word and the sentence of a trust."""
+    return [round(trust.value, 2) if trust.value == trust.value else None, trust.word, trust.text]
+
+
 def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
     """Sentences about what happened to each node."""
     stories = []
     for n in order:
-        sentences: list[str] = []
+        sentences = trust_before(result.values[HEALTH][n], lambda t: at(result, t)) if result.trust else []
+        sentences = sentences[-MOST_TIMES:]
         for name, codes in result.codes.items():
             if codes[n].any():
                 said = told(result, int(n), name)

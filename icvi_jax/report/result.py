@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.evaluation import Score, match
+from icvi_jax.report.trust import Trust
 from icvi_jax.tables.table import Times
 from icvi_jax.text import counted
 
@@ -91,6 +92,8 @@ class Result(NamedTuple):
         Squared distance from the nearest centre before the sample (N, T), or None.
     marks
         Whether the truth is 0 or 1 and marks events.
+    trust
+        How far the clusters of each node can be trusted at the end, or none where `Health` was not computed.
     causes, chances
         Which column raised an alarm (−1: none), and its probability by chance, by the names of alarms, (N, T).
     """
@@ -120,6 +123,7 @@ class Result(NamedTuple):
     surprise: NDArray[np.float32] | None = None
     causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # never changed
     chances: dict[str, NDArray[np.float32]] = {}  # noqa: RUF012
+    trust: tuple[Trust, ...] = ()
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:

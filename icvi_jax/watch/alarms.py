@@ -11,6 +11,7 @@ import numpy as np
 
 from icvi_jax.report.alarm_text import MEANING, alarm_word
 from icvi_jax.report.result import COLUMN_ALARMS
+from icvi_jax.report.trust import HEALTH
 from icvi_jax.types import Alarm
 from icvi_jax.watch.sample import seconds, time_in_words
 from icvi_jax.watch.ticks import Tick
@@ -39,6 +40,7 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "value": None if values is None else plain(values[i]),
             "score": plain(alarm.score[i]),
             "clusters": int(reading.k[i]),
+            "trust": None if (trust := reading.values.get(HEALTH)) is None else plain(trust[i]),
             "sample": number,
             "cause": column,
             "p": plain(alarm.p[i]),

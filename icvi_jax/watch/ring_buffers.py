@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from icvi_jax.report.alarm_text import unusual_reading
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import COLUMN_ALARMS
+from icvi_jax.report.trust import HEALTH, reasons_of
 from icvi_jax.watch.alarms import score_of
 from icvi_jax.watch.lines import Form
 from icvi_jax.watch.sample import seconds, time_in_words, zone_of
@@ -70,6 +72,7 @@ class Board:
     last : the word for its last alarm.
     here : whether this process has the node now.
     count : events so far.
+    asked, reasons : nodes whose page is open, and why their clusters do not fit, as of a moment ago.
     """
 
     def __init__(
@@ -98,6 +101,9 @@ class Board:
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
         self.here, self.alarmed = np.zeros(0, bool), np.full(0, -np.inf)
         self.last: dict[int, str] = {}
+        self.asked: set[str] = set()
+        self.reasons: dict[str, tuple[int, int]] = {}
+        self._told = -math.inf
         n = length
         self._rings = History(
             np.zeros((0, n)),
@@ -127,6 +133,29 @@ class Board:
             self.head[rows] += tick.depth + 1  # the last of several samples of a node has the greatest depth
             self.heard[rows], self.here[rows] = time.monotonic(), True
             self.samples += len(tick.samples)
+        self._explain(shard)
+
+    def _explain(self, shard: Shard) -> None:
+        """Note why the clusters of the nodes that somebody looks at do not fit, at most once a second.
+
+        Done here, since only this thread may read the state of the fleet.
+        """
+        now = time.monotonic()
+        if HEALTH not in self.indices or not self.asked or now - self._told < 1:
+            return
+        mine = [name for name in self.asked if name in shard.rows]
+        if mine:
+            why = reasons_of(shard.pipe, shard.live.state)
+            self.reasons = {name: why[shard.rows[name]] for name in mine}
+            self.asked, self._told = set(), now
+
+    def trust(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Health of these rows at their last sample; NaN where it is not known."""
+        if HEALTH not in self.indices:
+            return np.full(len(rows), np.nan, np.float32)
+        last = (self.head[rows] - 1) % self.length
+        found = self._rings.values[rows, last, self.indices.index(HEALTH)]
+        return np.where(self.head[rows] > 0, found, np.float32(np.nan))
 
     def tell(self, form: Form | None) -> None:
         """Set the form of the feed."""
@@ -146,7 +175,7 @@ class Board:
         rings.x[rows[:, None], at[:, None], columns] = [sample.x for sample in tick.samples]
         rings.label[rows, at], rings.k[rows, at] = reading.label, reading.k
         for column, name in enumerate(self.indices):
-            rings.values[rows, at, column] = reading.values[name]
+            rings.values[rows, at, column] = reading.values.get(name, np.nan)  # one of 0.2 goes on without health
         alarms = list(reading.alarms.values())
         if alarms:
             code = np.max([alarm.code for alarm in alarms], axis=0)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError
+from icvi_jax.indices import Health
 from icvi_jax.live import Live
 from icvi_jax.monitors import Stuck
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -132,10 +133,13 @@ class Shard:
         except CheckpointError as problem:
             if "configuration" not in str(problem):
                 raise
-            # a watch of 0.2 goes on with the monitors it had: there was no alarm for sensors that are stuck
+            # a watch of 0.2 goes on with what it had: there was no alarm for sensors that are stuck, and no health
             had = {name: one for name, one in pipe.monitors.items() if not isinstance(one, Stuck)}
+            panel = pipe.panel and changed(
+                pipe.panel, indices=tuple(one for one in pipe.panel.indices if not isinstance(one, Health))
+            )
             try:
-                live = Live.load(folder, changed(pipe, monitors=had), keep=KEEP)
+                live = Live.load(folder, changed(pipe, monitors=had, panel=panel), keep=KEEP)
             except (CheckpointError, ValueError):
                 raise CheckpointError(f"{problem}; use the options of before, or a new folder") from None
             pipe = live.pipe

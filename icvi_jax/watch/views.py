@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.indices import catalogue
+from icvi_jax.indices.health import trust_of
+from icvi_jax.report.alarm_text import clock
+from icvi_jax.report.trust import HEALTH, WORDS, trust_now
 from icvi_jax.watch.metrics import Fleet
 from icvi_jax.watch.ring_buffers import Board
 
 PAGE, STRIP, LATELY = 50, 120, 600.0
 """Nodes per page, samples in a row of the heat map, and for how many seconds an alarm is new."""
+DATED = 3.2e8
+"""Times above are seconds since 1970."""
 FINE, NEWS, DISTRESS, SILENT, MUTED = range(5)
 
 
@@ -41,11 +46,22 @@ def summary(fleet: Fleet, board: Board) -> dict[str, object]:
         "lately": int(counts[NEWS]),
         "silent": int(counts[SILENT]) if board.silent_after else None,
         "muted": int(counts[MUTED]),
+        "distrusted": trusts(board).count(str(WORDS.index("low"))) if HEALTH in board.indices else None,
         "alarms": fleet.alarms,
         "bad": fleet.bad,
         "old": fleet.old,
         "acknowledged": sorted(board.acknowledged.names),
     }
+
+
+def trusts(board: Board) -> str:
+    """The trust of each node of this worker, sorted by name, as places in `WORDS`; empty without health."""
+    if HEALTH not in board.indices:
+        return ""
+    with board.lock:
+        found = board.trust(np.arange(len(board.names)))
+    words = [WORDS.index(trust_of(float(value)) or "unknown") for value in found]
+    return "".join(str(words[row]) for row in _sorted_rows(board))
 
 
 def names_view(board: Board) -> dict[str, object]:
@@ -78,9 +94,11 @@ def fleet_view(board: Board, page: int, search: str = "", index: str = "") -> di
         "length": board.length,
         "strip": min(STRIP, board.length),
         "states": "".join(map(str, states(board)[_sorted_rows(board)].tolist())),
+        "trusts": trusts(board),
         "nodes": [
             {
                 "name": board.names[row],
+                "trust": _number(board.trust(np.array([row]))[0], 2),
                 "score": _number(board.score[row]),
                 "standing": bool(board.standing[row]),
                 "silent": bool(quiet),
@@ -104,6 +122,13 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
     row = board.rows[name]
     with board.lock:
         events = [event for event in board.events if event["node"] == name]
+        board.asked.add(name)
+    trust = None
+    if HEALTH in board.indices:
+        values = history.values[:, board.indices.index(HEALTH)]
+        trust = trust_now(
+            values, board.reasons.get(name, (-1, -1)), lambda t: _when(history.time[t], len(values) - 1 - t)
+        )
     return {
         "name": name,
         "muted": name in board.mutes.names,
@@ -126,8 +151,16 @@ def node_view(board: Board, name: str) -> dict[str, object] | None:
         "k": history.k.tolist(),
         "code": history.code.tolist(),
         "cause": [board.features[column] if column >= 0 else "" for column in history.cause.tolist()],
+        "trust": None if trust is None else {"value": _number(trust.value, 2), "word": trust.word, "text": trust.text},
         "events": events,
     }
+
+
+def _when(seconds: float, back: int) -> str:
+    """The time of a sample of a node: a date, a number, or how many samples ago."""
+    if not math.isfinite(seconds):
+        return f"{back} samples ago"
+    return clock(np.datetime64(round(seconds), "s")) if seconds > DATED else clock(float(seconds))
 
 
 def short(values: NDArray[np.float32]) -> list[float | None]:

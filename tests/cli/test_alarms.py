@@ -30,7 +30,7 @@ def pump(tmp_path_factory):
 
 
 def test_the_column_that_changed_is_named_with_its_time(pump, tmp_path, capsys):
-    assert main(["run", str(pump), "--out", str(tmp_path)]) == 0
+    assert main(["run", str(pump), "-k", "3", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     line = next(line for line in said.splitlines() if "flow fell" in line)
     assert "at 2026-03-02 01:0" in line and "from about 30" in line and "to 23" in line and "by chance" in line
@@ -43,7 +43,10 @@ def test_the_column_that_changed_is_named_with_its_time(pump, tmp_path, capsys):
 
 
 def test_a_rate_by_time_is_shared_and_counted(pump, tmp_path, capsys):
-    assert main(["run", str(pump), "--monitor", "change", "--false-alarms", "1/day", "--out", str(tmp_path)]) == 0
+    assert (
+        main(["run", str(pump), "-k", "3", "--monitor", "change", "--false-alarms", "1/day", "--out", str(tmp_path)])
+        == 0
+    )
     said = capsys.readouterr().out
     assert "at most about 1 false alarm a day" in said and "flow fell" in said and "a day, true ones among them" in said
 
@@ -53,7 +56,7 @@ def test_a_change_that_is_soon_over_is_told_as_it_was(tmp_path, capsys):
     flow[800:808] -= 15
     path = tmp_path / "burst.csv"
     path.write_text("flow\n" + "\n".join(map(str, flow)))
-    assert main(["run", str(path), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    assert main(["run", str(path), "-k", "3", "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "at sample 80" in line)
     assert re.search(r"flow fell from about (29|30)\.?\d* to 1[3-7]\.?\d* \(.*\), soon over$", line)
 
@@ -63,7 +66,7 @@ def test_two_rows_far_away_are_told_with_their_own_value(tmp_path, capsys):
     value[700:702] = 9.09  # one alone is a spike, and no change
     path = tmp_path / "outlier.csv"
     path.write_text("value\n" + "\n".join(map(str, value)))
-    assert main(["run", str(path), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    assert main(["run", str(path), "-k", "3", "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "at sample 70" in line)
     assert re.search(r"value fell from about 33\.4\d* to 9\.09 ", line)
 
@@ -78,7 +81,7 @@ def test_what_comes_again_and_again_is_not_called_rare():
 
 
 def test_settle_keeps_still(pump, tmp_path, capsys):
-    assert main(["run", str(pump), "--settle", "2000", "--out", str(tmp_path)]) == 0
+    assert main(["run", str(pump), "-k", "3", "--settle", "2000", "--out", str(tmp_path)]) == 0
     assert "flow fell" not in capsys.readouterr().out
 
 
@@ -106,7 +109,7 @@ def test_options_of_change_are_handed_on():
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(pump, tmp_path, capsys, options, words):
-    assert main(["run", str(pump), "--out", str(tmp_path), *options]) != 0
+    assert main(["run", str(pump), "-k", "3", "--out", str(tmp_path), *options]) != 0
     error = capsys.readouterr().err
     assert words in error and "Traceback" not in error
 
@@ -129,16 +132,16 @@ def daily(tmp_path):
 
 
 def test_a_cycle_is_found_and_steps_against_it(daily, tmp_path, capsys):
-    assert main(["run", str(daily), "--season", "auto", "--out", str(tmp_path / "auto")]) == 0
+    assert main(["run", str(daily), "-k", "3", "--season", "auto", "--out", str(tmp_path / "auto")]) == 0
     found = capsys.readouterr()
     assert "a cycle of 24 rows (1 day) is taken out" in found.out + found.err
     assert "2026-02-20" in found.out and "b rose" in found.out
-    assert main(["run", str(daily), "--out", str(tmp_path / "plain")]) == 0
+    assert main(["run", str(daily), "-k", "3", "--out", str(tmp_path / "plain")]) == 0
     assert "2026-02-20" not in capsys.readouterr().out.split("alarms:")[-1], "the cycle hides the step"
 
 
 def test_no_cycle_is_said(pump, tmp_path, capsys):
-    assert main(["run", str(pump), "--season", "auto", "--out", str(tmp_path)]) == 0
+    assert main(["run", str(pump), "-k", "3", "--season", "auto", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert "no cycle was found" in said.out + said.err
 
@@ -170,7 +173,7 @@ def test_a_fleet_says_what_to_expect_and_which_columns(tmp_path, capsys):
     x[3, 500:, 1] += 6
     np.savez(tmp_path / "fleet.npz", X=x)
     options = ["--false-alarms", "20/day", "--interval", "60", "--out", str(tmp_path / "out")]
-    assert main(["fleet", str(tmp_path / "fleet.npz"), *options]) == 0
+    assert main(["fleet", str(tmp_path / "fleet.npz"), "-k", "3", *options]) == 0
     said = capsys.readouterr().out
     assert "over 20 nodes" in said and "columns that changed" in said and "a day, true ones among them" in said
 
@@ -197,15 +200,15 @@ def test_a_cycle_that_nobody_asked_for_is_said(tmp_path, capsys):
     t = np.arange(1500)
     x = np.random.default_rng(0).normal(size=1500) + 3 * np.sin(2 * np.pi * t / 48)
     (tmp_path / "day.csv").write_text("temp_C\n" + "\n".join(map(str, x)))
-    assert main(["run", str(tmp_path / "day.csv"), "--out", str(tmp_path / "o")]) == 0
+    assert main(["run", str(tmp_path / "day.csv"), "-k", "3", "--out", str(tmp_path / "o")]) == 0
     assert re.search(r"a cycle of 48 rows explains \d\d% of 'temp_C': --season auto would", capsys.readouterr().out)
 
 
 def test_nothing_is_promised_for_monitors_without_a_rate(pump, tmp_path, capsys):
-    assert main(["run", str(pump), "--monitor", "change", "page-hinkley", "--out", str(tmp_path)]) == 0
+    assert main(["run", str(pump), "-k", "3", "--monitor", "change", "page-hinkley", "--out", str(tmp_path)]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "to expect" in line)
     assert line.endswith("in 10,000 samples; nothing is promised for alarms of xb")
-    assert main(["run", str(pump), "--out", str(tmp_path)]) == 0
+    assert main(["run", str(pump), "-k", "3", "--out", str(tmp_path)]) == 0
     assert "nothing is promised" not in capsys.readouterr().out
 
 

@@ -142,7 +142,7 @@ def test_a_change_in_a_node_without_clusters_counts_for_its_rank(folder, tmp_pat
     jump = rows(n=500, seed=2, dead=("hum",))
     jump[300:] = [line.replace(",", ",1", 1) for line in jump[300:]]
     place = folder(a_csv=rows(n=500), b_csv=rows(n=500, seed=1), c_csv=jump)
-    assert main(["fleet", str(place), "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
+    assert main(["fleet", str(place), "-k", "3", "--monitor", "change", "--out", str(tmp_path / "out")]) == 0
     table = capsys.readouterr().out.partition("worst nodes")[2].splitlines()
     name, score = table[1].split()[:2]
     assert name == "c" and float(score) > 0
@@ -152,7 +152,7 @@ def test_a_jump_in_the_second_hundred_rows_is_a_change_of_its_column(folder, tmp
     jump = rows(n=400)
     jump[151:] = [line.replace(",", ",1", 1) for line in jump[151:]]
     path = folder(a_csv=jump) / "a.csv"
-    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    assert main(["run", str(path), "-k", "3", "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert re.search(r"at 2026-01-02 0\d:\d\d temp rose from about", out), out
     assert "not a level" not in out and "columns were not judged" not in out

@@ -48,11 +48,14 @@ def test_one_stream(driver, tmp_path):
     assert driver.title == "s2 · icvi" and not browser.errors(driver)
     assert painted(driver, "#curves canvas") > 10 and painted(driver, "#scatter") > 10
     marks = "return [...document.querySelectorAll('#curves canvas')].map((c) => +c.dataset.alarms || 0)"
-    xb, _, x, y, _ = driver.execute_script(marks)
+    xb, _, _, x, y, _ = driver.execute_script(marks)
     assert xb >= 2 and x >= 3 and y >= 3 and 10 <= x + y <= 13  # each step is marked on the column that made it
     told = driver.find_element("id", "story").text
     assert "distress" in told and "x fell from about" in told and "What xb adds" in told
     assert "small" in driver.find_element("id", "meanings").text
+    assert (
+        "trust" in driver.find_element("id", "trust").text and "the clusters" in driver.find_element("id", "trust").text
+    )
     assert not driver.find_element("id", "fleet").is_displayed()
 
 
@@ -140,7 +143,7 @@ def distressed(tmp_path_factory):
     quiet = np.random.default_rng(0).normal(size=(2, 2500, 2))
     np.savez(folder / "f.npz", X=np.concatenate([quiet, icvi.streams.s2(seed=0).x[None]]), features=["temp", "hum"])
     with redirect_stdout(io.StringIO()) as out:
-        assert main(["fleet", str(folder / "f.npz"), "--no-standardize", "--out", str(folder)]) == 0
+        assert main(["fleet", str(folder / "f.npz"), "-k", "3", "--no-standardize", "--out", str(folder)]) == 0
     return folder / "report.html", out.getvalue()
 
 
@@ -183,7 +186,7 @@ def four_units(tmp_path_factory):
         rows = [f"{t},{a:.9g},{b:.9g}" for t, (a, b) in zip(times, x)]
         (folder / f"{name}.csv").write_text("\n".join(["time,a,b", *rows]))
         readings[name] = x
-    assert main(["fleet", str(folder), "--out", str(folder / "out")]) == 0
+    assert main(["fleet", str(folder), "-k", "3", "--out", str(folder / "out")]) == 0
     return folder / "out" / "report.html", readings
 
 
@@ -241,5 +244,5 @@ def test_samples_are_readings_and_the_table_has_no_empty_rows(four_units, capsys
     report, readings = four_units
     rows = (report.parent / "readings.csv").read_text().splitlines()
     assert len(rows) == 1 + sum(map(len, readings.values()))
-    assert main(["fleet", str(report.parent.parent), "--out", str(report.parent / "again")]) == 0
+    assert main(["fleet", str(report.parent.parent), "-k", "3", "--out", str(report.parent / "again")]) == 0
     assert "4 nodes, 2,800 samples from" in capsys.readouterr().out

@@ -2,6 +2,8 @@
 import { $, whole, count, ago, ask } from "./parts.js";
 
 const STATES = [["fine", "--good"], ["alarm lately", "--warn"], ["distress", "--bad"], ["silent", "--soft"], ["muted", "--line"]];
+const WORDS = Object.keys(TRUST), HIGH = 0.7, LOW = 0.3;
+const trustWord = (v) => v === null ? "unknown" : v < LOW ? "low" : v >= HIGH ? "high" : "medium";
 const CELL = [14, 10, 7, 5], MANY = 50;
 const gauge = make("canvas").getContext("2d");
 let names = [], choose = () => {};
@@ -14,6 +16,7 @@ export function tiles(now) {
   before = before.filter(([t]) => t > before.at(-1)[0] - 10);
   const [[t0, n0], [t1, n1]] = [before[0], before.at(-1)], rate = t1 > t0 ? Math.max(0, n1 - n0) / (t1 - t0) : 0;
   const all = [[whole(now.nodes), "nodes", ""], [whole(now.distressed), "in distress", now.distressed ? "bad" : ""],
+    ...(now.distrusted === null ? [] : [[whole(now.distrusted), "of low trust", now.distrusted ? "bad" : ""]]),
     [whole(now.lately), "with an alarm lately", now.lately ? "warn" : ""], [now.silent === null ? "–" : whole(now.silent), "silent", now.silent ? "warn" : ""],
     [neat(rate < 10 ? +rate.toFixed(1) : Math.round(rate)), "samples a second", ""], [whole(now.samples), "samples", ""], [whole(now.alarms), "alarms", ""],
     [whole(now.bad), "bad lines", now.bad ? "warn" : ""], [whole(now.old), "old samples skipped", ""]];
@@ -27,19 +30,20 @@ function grid(n, width) {
   return { size, across: Math.max(1, Math.floor(width / size)) };
 }
 async function overview(fleet) {
-  const box = $("overview"), states = fleet.states;
+  const box = $("overview"), by = fleet.trusts && $("by").selectedIndex === 0, states = by ? fleet.trusts : fleet.states;
+  const kinds = by ? WORDS.map((word) => [`${word} trust`, TRUST[word][0]]) : STATES.map(([word, name]) => [word, css(name)]);
   box.hidden = states.length <= MANY;
   if (box.hidden) return;
   if (names.length !== states.length) names = (await ask("api/names", {}) || { names: [] }).names;
   const width = box.clientWidth, { size, across } = grid(states.length, width), g = sized($("cells"), width, Math.ceil(states.length / across) * size);
-  const paint = STATES.map(([, name]) => css(name)), seen = STATES.map(() => 0);
+  const paint = kinds.map(([, color]) => color), seen = kinds.map(() => 0);
   for (let i = 0; i < states.length; i++) {
     seen[states[i]] += 1;
-    g.globalAlpha = states[i] === "0" ? 0.35 : 1;
+    g.globalAlpha = states[i] === (by ? "2" : "0") ? 0.35 : 1;
     g.fillStyle = paint[states[i]];
     g.fillRect(i % across * size, Math.floor(i / across) * size, size - 1, size - 1);
   }
-  $("key").replaceChildren("One cell per node, in the order of their names: ", ...STATES.map(([word], i) => { const b = make("b"), swatch = make("i", "■ "); swatch.style.color = paint[i]; b.append(swatch, `${word} ${whole(seen[i])}`); return b; }));
+  $("key").replaceChildren("One cell per node, in the order of their names: ", ...kinds.map(([word], i) => { const b = make("b"), swatch = make("i", "■ "); swatch.style.color = paint[i]; b.append(swatch, `${word} ${whole(seen[i])}`); return b; }));
 }
 function cellAt(event) {
   const box = $("cells").getBoundingClientRect(), { size, across } = grid(names.length, $("overview").clientWidth);
@@ -80,7 +84,9 @@ export function drawFleet(fleet, chosen) {
   if (body.rows.length) gauge.font = getComputedStyle(body.rows[0].cells[0]).font;
   fleet.nodes.forEach((n, i) => {
     const row = body.rows[i], [name, score, state, heard, strip] = row.cells, [text, style] = word(n);
-    row.dataset.name = n.name; name.textContent = fitted(gauge, n.name || "(no name)", name.clientWidth - 18); name.title = n.name;
+    const [tint, sign] = fleet.trusts ? TRUST[trustWord(n.trust)] : ["", ""], trust = fleet.trusts ? `${sign} ${n.trust === null ? "–" : n.trust.toFixed(2)} ` : "";
+    row.dataset.name = n.name; name.textContent = trust + fitted(gauge, n.name || "(no name)", name.clientWidth - 18 - gauge.measureText(trust).width);
+    name.title = n.name + (trust && `: ${trustWord(n.trust)} trust`); name.style.color = tint; // the colour of the trust in its clusters
     score.textContent = n.score === null ? "–" : neat(+n.score.toFixed(2));
     state.textContent = state.title = text; state.className = style;
     heard.textContent = ago(n.heard);

@@ -97,6 +97,7 @@ $("pause").onclick = () => {
 };
 $("find").oninput = () => { page = 0; refresh(true); };
 $("colour").onchange = (e) => { index = e.target.value; refresh(true); };
+$("by").onchange = () => { if (fleet) drawFleet(fleet, chosen); };
 $("scaling").onchange = () => { if (fleet) drawFleet(fleet, chosen); };
 $("back").onclick = () => { page = Math.max(0, page - 1); refresh(true); };
 $("on").onclick = () => { page += 1; refresh(true); };

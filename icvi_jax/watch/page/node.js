@@ -23,6 +23,8 @@ export function drawNode(node) {
   const state = [n.standing && "in distress", n.silent && "silent", n.muted && "muted"].filter(Boolean).join(", ");
   const k = n.k.at(-1);
   $("about").textContent = `${state ? state + "; " : ""}score ${n.score === null ? "–" : neat(+n.score.toFixed(2))}; ${count(k ?? 0, "cluster", "clusters")}; heard ${ago(n.heard)}${n.heard >= 1.5 ? " ago" : ""}; ${count(n.seen, "sample", "samples")}, the last ${T} shown.`;
+  $("trust").hidden = !n.trust;
+  if (n.trust) { $("trust").textContent = `${TRUST[n.trust.word][1]} trust ${n.trust.word}: ${n.trust.text}`; $("trust").style.color = TRUST[n.trust.word][0]; }
   curves();
   const said = n.events.slice().reverse().map((e) => { const li = make("li"); li.append(make("time", moment(e)), make("b", e.alarm, e.alarm), make("span", e.reason)); return li; });
   $("story").replaceChildren(...(said.length ? said : [make("li", "No alarm is on record.")]));
