@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable
 
 from icvi_jax.cli.options import Model
-from icvi_jax.cli.terminal import say, tell_table
+from icvi_jax.cli.summary import say, tell_table
 from icvi_jax.clusterers import Clusterer, ClustererEntry, catalogue
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.portfolio import Portfolio

@@ -14,9 +14,8 @@ from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.source import check_length, table_of
-from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, tell_source
-from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.cli.run import check_length, table_of
+from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
 from icvi_jax.clusterers import catalogue
 from icvi_jax.evaluation import match
 from icvi_jax.report.alarm_text import at, count_alarms, told

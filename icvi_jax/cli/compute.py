@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
 from icvi_jax.cli.clusterers import clusterer_in, described
-from icvi_jax.cli.programs import remember_programs
-from icvi_jax.cli.terminal import with_bar
+from icvi_jax.cli.summary import with_bar
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, count_alarms
@@ -186,3 +189,16 @@ def _assemble(
     share = float(missing_share(result).mean())
     missing = [f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else []
     return result._replace(notes=(*data.notes, *missing))
+
+
+def remember_programs() -> None:
+    """Keep compiled programs in the user's cache folder: compiling takes longer than computing most files.
+
+    There is one folder per machine, since a program fits the processor it was compiled on. A cache that the user has
+    set is left as it is; an empty `ICVI_CACHE` means no cache for native code.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    here = Path(home) / "icvi-jax" / platform.node()
+    os.environ.setdefault("ICVI_CACHE", str(here / "native"))
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        jax.config.update("jax_compilation_cache_dir", str(here))

@@ -12,8 +12,7 @@ from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import tell_source, tell_trust
-from icvi_jax.cli.terminal import say, tell_table, tell_written
+from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
 from icvi_jax.report.alarm_text import at
 from icvi_jax.report.incidents import WITHIN, Incidents
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first

@@ -1,6 +1,11 @@
-"""`icvi run`: read one stream, validate it, write a report."""
+"""`icvi run` and `icvi calibrate`: read one stream, validate it, write a report."""
 
 from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
 
 from icvi_jax import calibrate
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
@@ -9,9 +14,74 @@ from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.source import check_length, table_of
 from icvi_jax.cli.summary import summarize
 from icvi_jax.report.result import judged_by_truth
+from icvi_jax.streams import catalogue, read_gas, read_sensorscope
+from icvi_jax.streams.readers import SENSORS
+from icvi_jax.tables import Table, TableError, read, resample
+from icvi_jax.tables.windows import seconds
+
+
+def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tuple[Table, int | None]:
+    """Read the source; returns the table, and the k of a built-in stream."""
+    if source in catalogue():
+        entry = catalogue()[source]
+        if data.columns or data.time or label:
+            raise ValueError(f"--columns, --time and --label are for files; {source} is a built-in stream")
+        stream = entry.function(seed=seed)
+        table = Table(source, stream.features, stream.x, truth=np.asarray(stream.mode))
+        return (resample(table, data.every) if data.every else table), entry.k
+    if format != "auto":
+        return _published(source, format, data), None
+    if source != "-" and not Path(source).exists():
+        raise TableError(source, f"there is no such file; built-in streams are {', '.join(catalogue())}")
+    table = read(source, data.columns, data.time, label, data.keep_codes)
+    return (resample(table, data.every) if data.every else table), None
+
+
+def _published(source: str, format: str, data: Data) -> Table:
+    """Read a SensorScope or gas sensor file with the readers that know it."""
+    if not Path(source).is_file():
+        raise TableError(source, "there is no such file")
+    every = data.every
+    if format == "sensorscope":
+        minutes = (seconds(every) or 0) / 60 if every else 10
+        if minutes != int(minutes) or minutes < 1:
+            raise ValueError(f"--every {every}: expected whole minutes for this format, such as 10min")
+        some = partial(read_sensorscope, source, None, None, None, minutes=int(minutes))
+        found = some(features=data.columns) if data.columns else some()
+    else:
+        length = seconds(every) if every else 1.0
+        rows = int(float(every)) if length is None else round(100 * length)
+        mean = partial(read_gas, source, rows=max(1, rows))
+        found = mean(sensors=[_sensor(name) for name in data.columns]) if data.columns else mean()
+    truth = found.mode if found.changes else None
+    return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
+
+
+def _sensor(name: str) -> int:
+    """The number of a gas sensor."""
+    if name not in SENSORS:
+        raise ValueError(f"--columns {name}: the sensors are {', '.join(SENSORS)}")
+    return 1 + SENSORS.index(name)
+
+
+def check_length(table: Table, needed: int) -> None:
+    """Refuse a stream that is too short for a first value."""
+    complete = int(np.isfinite(table.x).all(axis=1).sum())
+    if complete == 0:
+        sparse = int(np.argmin(np.isfinite(table.x).sum(axis=0)))
+        raise TableError(
+            table.name,
+            "no row has a reading in every column; this column has the fewest (choose others with --columns)",
+            1,
+            None,
+            table.features[sparse],
+        )
+    if complete < needed:
+        raise TableError(
+            table.name, f"{complete} complete rows are too few: the first value comes with row {needed}", complete
+        )
 
 
 def run_command(

@@ -1,15 +1,114 @@
-"""A summary of the results in a few lines on the terminal."""
+"""What the command prints: lines, tables, lists of what is built in, a progress bar, and the summary of results."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from icvi_jax.cli.terminal import say, tell_table, tell_written
 from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, STUCK, Result
 from icvi_jax.report.trust import HEALTH, trust_before, trust_counts
+from icvi_jax.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 160  # where the output is not a terminal: a table in a file or a pipe need not wrap
+T = TypeVar("T")
+
+
+def console() -> Console:
+    """A console that prints text unchanged."""
+    from rich.console import Console
+
+    class Plain(Console):
+        """Raises an error when the pipe is closed; rich's own console ends the process."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Plain(highlight=False, markup=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def say(text: str) -> None:
+    """Print a line, whatever is in it."""
+    console().print(one_line(text) if not text.startswith(" ") else "  " + one_line(text))
+
+
+def tell_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table without lines."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*heads, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console().print(table, soft_wrap=False)
+
+
+def tell_written(paths: Sequence[Path]) -> None:
+    """Say where the files are."""
+    for path in paths:
+        say(f"wrote {path}")
+
+
+def with_bar(items: Sequence[T], what: str) -> Iterable[T]:
+    """Iterate over items with a progress bar, if the output is a terminal."""
+    if not sys.stderr.isatty() or len(items) < 2:
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, what, console=Console(stderr=True), transient=True)
+
+
+def show_indices() -> int:
+    """Print the catalogue of indices."""
+    from icvi_jax.indices import catalogue
+
+    rows = []
+    for entry in catalogue():
+        low, high = (f"{end:g}".replace("inf", "∞") for end in entry.range)
+        rows.append((entry.name, {"min": "small", "max": "large"}[entry.goal], f"{low} … {high}", entry.meaning))
+    tell_table(("name", "good is", "range", "what it says"), rows)
+    say("Use them with --index, such as: icvi run file.csv --index xb db ch")
+    return 0
+
+
+def show_monitors() -> int:
+    """Print the monitors."""
+    from icvi_jax.cli.alarms import KINDS
+    from icvi_jax.monitors import SampleMonitor
+
+    rows = []
+    for name, kind in KINDS.items():
+        hears = "the columns" if issubclass(kind, SampleMonitor) else "an index"
+        rows.append((name, hears, (kind.__doc__ or "").strip().splitlines()[0]))
+    tell_table(("name", "listens to", "what it does"), rows)
+    say("Use them with --monitor, such as: icvi run file.csv --monitor change --false-alarms 1/day")
+    return 0
+
+
+def show_datasets() -> int:
+    """Print the built-in streams and the published file formats that can be read."""
+    from icvi_jax.streams import catalogue
+
+    rows = [
+        (name, str(entry.k), str(entry.p), str(len(entry.function(seed=0).x)), entry.meaning)
+        for name, entry in catalogue().items()
+    ]
+    rows += [
+        ("sensorscope", "", "", "", "a meteo file of the SensorScope project, with --format sensorscope"),
+        ("gas", "", "", "", "a file of the UCI gas sensor array under dynamic mixtures, with --format gas"),
+    ]
+    tell_table(("name", "k", "columns", "samples", "what it is"), rows)
+    say("Use them as: icvi run s3 --seed 1")
+    return 0
+
 
 MOST_SENTENCES, MOST_COLUMNS, MOST_TIMES = 20, 30, 5
 WHOSE = {CHANGE: "alarms of columns", STUCK: "stuck columns"}

@@ -7,9 +7,9 @@ import os
 import sys
 
 from icvi_jax.cli.alarms import budget_of
+from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Feed, Model, Site
-from icvi_jax.cli.programs import remember_programs
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.service import Service, serve

@@ -1,23 +1,261 @@
-"""Read many nodes from one file or folder: long, wide, one file per node, or a saved array."""
+"""Read many nodes from one file or folder: long, wide, one file per node, or a saved array; on one time axis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from icvi_jax.tables import arrays
-from icvi_jax.tables.align import Readings, align
 from icvi_jax.tables.clock import believed_rows
-from icvi_jax.tables.columns import Picked, from_epoch, numbers, pick, sift, times
-from icvi_jax.tables.folder import read_folder
+from icvi_jax.tables.columns import Picked, from_epoch, numbers, pick, sift, table, times
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.read import located, open_sheet
-from icvi_jax.tables.sniff import kind
-from icvi_jax.tables.table import Fleet, TableError, check_samples
-from icvi_jax.tables.wide import SINGLE, split_names
+from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
+from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_samples, seconds_of, some_names
+from icvi_jax.tables.text import kind
+from icvi_jax.tables.windows import means, seconds, slots
+
+MOST_CELLS = 400_000_000
+TOGETHER = 1.5  # nodes share a clock if all different times are at most so many times the rows of the longest node
+
+
+class Readings(NamedTuple):
+    """Rows in any order: for each one the number of its node, its time (or None), and its values."""
+
+    node: NDArray[np.int64]
+    times: Times | None
+    x: NDArray[np.float64]
+
+
+def align(
+    shown: str, rows: Readings, nodes: int, every: str = ""
+) -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
+    """Put readings into an array (N, T, p), NaN where a node has none.
+
+    Nodes without times are aligned by row number. Nodes with times are aligned by time, if they share a clock;
+    otherwise means are taken in windows as long as the usual interval between two readings of a node. Several readings
+    of a node at one time are averaged, feature by feature.
+
+    Returns
+    -------
+    tuple
+        The array, the time of each step or None, and notes.
+
+    Examples
+    --------
+    >>> rows = Readings(np.array([0, 1, 0]), np.array([1.0, 2.0, 2.0]), np.array([[5.0], [6.0], [7.0]]))
+    >>> x, times, notes = align("a", rows, 2)
+    >>> x[:, :, 0].tolist(), times.tolist()
+    ([[5.0, 7.0], [nan, 6.0]], [1.0, 2.0])
+    """
+    notes: list[str] = []
+    clock: Times | None = None
+    length = seconds(every) if every else None
+    if rows.times is None:
+        if length is not None:
+            raise ValueError(
+                f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
+            )
+        step = _count(rows.node)
+    else:
+        clock, step = np.unique(rows.times, return_inverse=True)
+        step = step.reshape(-1)
+        if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
+            length = _usual_interval(rows.node, rows.times)
+            notes.append(f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)")
+        if length is not None:
+            step, clock = slots(rows.times, length)
+    if every and length is None:
+        step = step // int(float(every))
+        clock = None if clock is None else clock[:: int(float(every))]
+    steps = int(step.max()) + 1 if clock is None else len(clock)
+    if nodes * steps * rows.x.shape[1] > MOST_CELLS:
+        raise TableError(
+            shown,
+            f"{nodes:,} nodes by {steps:,} steps by {rows.x.shape[1]} do not fit: take means in windows with --every",
+        )
+    x = means(rows.x, rows.node * steps + step, nodes * steps).reshape(nodes, steps, rows.x.shape[1])
+    doubled = int(np.isfinite(rows.x).sum() - np.isfinite(x).sum())
+    if doubled and not every and length is None:
+        notes.append(f"{doubled:,} readings have the time of another one of their node and column: means are taken")
+    return x, clock, tuple(notes)
+
+
+def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the rows of each node from 0, in the order of the file."""
+    order = np.argsort(node, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(node))[:-1]])
+    step = np.empty(len(node), np.int64)
+    step[order] = np.arange(len(node)) - starts[node[order]]
+    return step
+
+
+def _usual_interval(node: NDArray[np.int64], times: Times) -> float:
+    """Median time between two readings of one node, in seconds or in the file's unit."""
+    number = seconds_of(times)
+    order = np.lexsort((number, node))
+    gap, same = np.diff(number[order]), np.diff(node[order]) == 0
+    gaps = gap[same & (gap > 0)]
+    return float(f"{np.median(gaps):.3g}") if gaps.size else 1.0
+
+
+SEPARATORS = "_.:/ "
+SINGLE = ("value",)
+"""Name of the variable if there is only one."""
+
+
+def split_names(
+    shown: str, names: Sequence[str], wanted: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+    """Find nodes and variables from column names, so that every node has every variable.
+
+    If no name has a separator, each column is a node with a single variable.
+
+    Returns
+    -------
+    tuple
+        Nodes, variables, and the positions ``(nodes, variables)`` of their columns.
+
+    Examples
+    --------
+    >>> nodes, variables, place = split_names("a.csv", ["n_1_temp", "n_1_hum", "n_2_temp", "n_2_hum"], ())
+    >>> nodes, variables, place.tolist()
+    (('n_1', 'n_2'), ('temp', 'hum'), [[0, 1], [2, 3]])
+    """
+    for pairs in _splittings(names):
+        nodes, variables = (tuple(dict.fromkeys(part)) for part in zip(*pairs))
+        if len(nodes) > 1 and len(nodes) * len(variables) == len(names) == len(set(pairs)):
+            absent = next((name for name in wanted if name not in variables), None)
+            if absent is not None:
+                raise TableError(
+                    shown, f"there is no such variable; the columns have {', '.join(variables[:20])}", 1, None, absent
+                )
+            variables = tuple(wanted) or variables
+            return nodes, variables, np.array([[pairs.index((node, v)) for v in variables] for node in nodes])
+    if any(separator in name for name in names for separator in "_.:/"):
+        raise TableError(
+            shown,
+            "column names are not node_variable for every node and variable, and no column is called node "
+            "(name the node column with --node)",
+            1,
+            1,
+            names[0],
+        )
+    if wanted:
+        names = [name for name in names if name in wanted] or list(names)
+    return tuple(names), SINGLE, np.arange(len(names))[:, None]
+
+
+def _splittings(names: Sequence[str]) -> Iterable[list[tuple[str, str]]]:
+    """Split all names at one separator, from the right and from the left, then with the variable first."""
+    for separator in SEPARATORS:
+        if not all(separator in name.strip(separator) for name in names):
+            continue
+        for split in (str.rsplit, str.split):
+            for count in (1, 2):
+                parts = [split(name, separator, count) for name in names]
+                if all(len(part) == count + 1 for part in parts):
+                    if split is str.rsplit:
+                        yield [(part[0], separator.join(part[1:])) for part in parts]
+                    else:
+                        yield [(separator.join(part[:count]), part[count]) for part in parts]
+
+
+MOST_NOTES = 6
+
+
+class Folder(NamedTuple):
+    """The nodes and their readings, as the files have them."""
+
+    nodes: tuple[str, ...]
+    features: tuple[str, ...]
+    readings: Readings
+    time_name: str
+    notes: list[str]
+
+
+def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: bool = False) -> Folder:
+    """Read all files that are not hidden and have the most frequent extension.
+
+    A column without a reading in one file is missing in that node. A column that some file does not have is left out,
+    unless it was asked for: then that is an error.
+    """
+    files, notes = _files(folder)
+    parts: list[Table] = []
+    for path in files:
+        shown = f"{folder.name}/{path.name}"
+        sheet = open_sheet(path, shown, kind(path, shown))
+        if not sheet.rows:
+            raise TableError(shown, "the table has no rows; remove the file, or wait for readings")
+        # Whether a column is dead, constant or a counter is decided from all nodes together.
+        parts.append(table(sheet, columns, time, judge=False, keep_codes=keep_codes))
+        _compare(parts[-1], parts[0], shown, files[0].name)
+    features = tuple(name for name in parts[0].features if all(name in part.features for part in parts))
+    which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
+    axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
+    x = np.concatenate([part.x[:, [part.features.index(name) for name in features]] for part in parts])
+    names = [path.name for path in files]
+    notes += _told(names, [part.notes for part in parts]) + _left_out(names, [part.features for part in parts])
+    stems = tuple(path.stem for path in files)
+    nodes = stems if len(set(stems)) == len(stems) else tuple(names)
+    return Folder(nodes, features, Readings(which, axis, x), parts[0].time_name, notes)
+
+
+def _files(folder: Path) -> tuple[list[Path], list[str]]:
+    """The files to read, and a note about the others."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if not files:
+        raise TableError(str(folder), "the folder has no file")
+    suffixes = [path.suffix.lower() for path in files]
+    usual = max(dict.fromkeys(suffixes), key=suffixes.count)
+    others = [path.name for path in files if path.suffix.lower() != usual]
+    notes = [f"not read: {some_names(others)} (most files are {usual or 'without extension'})"] if others else []
+    return [path for path in files if path.suffix.lower() == usual], notes
+
+
+def _compare(part: Table, first: Table, shown: str, name: str) -> None:
+    """Refuse a file that does not fit the first one."""
+    if part.times is None or first.times is None:
+        if part.times is not first.times:
+            raise TableError(shown, f"{'no ' if part.times is None else 'a '}time column, unlike {name}", 1, 1)
+    elif part.times.dtype.kind != first.times.dtype.kind:
+        kinds = ["dates" if one.dtype.kind == "M" else "numbers" for one in (part.times, first.times)]
+        raise TableError(shown, f"the times are {kinds[0]}, those of {name} are {kinds[1]}")
+    if not set(part.features) & set(first.features):
+        has = f"none of the columns of {name} ({some_names(first.features)}); it has {some_names(part.features)}"
+        raise TableError(shown, has)
+
+
+def _left_out(files: Sequence[str], features: Sequence[Sequence[str]]) -> list[str]:
+    """A note for each column that some file does not have."""
+    notes = []
+    for name in dict.fromkeys(name for some in features for name in some):
+        without = [file for file, some in zip(files, features) if name not in some]
+        if without:
+            notes.append(f"left out: {name!r} (no column of numbers in {_some(without)})")
+    return _first(notes)
+
+
+def _told(files: Sequence[str], notes: Sequence[Sequence[str]]) -> list[str]:
+    """The notes about files; what is not true of all of them names its file."""
+    told = []
+    for note in dict.fromkeys(note for some in notes for note in some):
+        having = [file for file, some in zip(files, notes) if note in some]
+        told.append(note if len(having) == len(files) else f"{_some(having)}: {note}")
+    return _first(told)
+
+
+def _some(files: Sequence[str]) -> str:
+    return files[0] + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+
+
+def _first(notes: list[str]) -> list[str]:
+    more = len(notes) - MOST_NOTES
+    return notes if more <= 0 else [*notes[:MOST_NOTES], f"… and {more} more notes like these"]
+
 
 NODE_NAMES = (
     "node",
@@ -182,11 +420,11 @@ def _fleet(
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str, keep_codes: bool) -> Fleet:
     """Read a saved array (N, T, p) with the names and times saved beside it."""
-    found = arrays.load_arrays(path, shown, what)
-    x = arrays.samples(found, shown, ndim=3)
+    found = load_arrays(path, shown, what)
+    x = samples(found, shown, ndim=3)
     names, axis, nodes = (
-        arrays.companion(found, known, length)
-        for known, length in ((arrays.FEATURES, x.shape[2]), (arrays.TIMES, x.shape[1]), (arrays.NODES, x.shape[0]))
+        companion(found, known, length)
+        for known, length in ((FEATURES, x.shape[2]), (TIMES, x.shape[1]), (NODES, x.shape[0]))
     )
     features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[2] + 1))
     if columns:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from icvi_jax.tables.sniff import MISSING
 from icvi_jax.tables.table import some_names
-from icvi_jax.tables.text import counts
+from icvi_jax.tables.text import MISSING, counts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

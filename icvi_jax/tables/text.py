@@ -1,22 +1,167 @@
-"""CSV, TSV and other delimited text, read with DuckDB; errors name the line and the value."""
+"""Delimited text: the kind of a file, its layout, and its rows, read with DuckDB; errors name line and value."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import re
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from icvi_jax.tables.sniff import Layout, layout
+from icvi_jax.tables.rules import distinct
 from icvi_jax.tables.table import TableError, check_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+HEAD = 1 << 16
+BOMB_RATIO, BOMB_BYTES = 200, 1 << 24  # real files get 3 to 30 times smaller; 200 times only files made to do harm
+GZIP = b"\x1f\x8b"
+DELIMITERS = ",;\t| "
+INFINITE = tuple(sign + word for word in ("inf", "infinity") for sign in ("", "-", "+"))
+MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFINITE)
+
+
+class Layout(NamedTuple):
+    """The layout of a text file.
+
+    Attributes
+    ----------
+    delimiter
+        Between two fields.
+    skip
+        Comment lines (``#``) and empty ones before the table.
+    header
+        The fields of the first row, where it holds names; otherwise empty.
+    names
+        Names of the columns: the header's (the second `flow` is `flow (2)`), or x1, x2, …
+    """
+
+    delimiter: str
+    skip: int
+    header: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def kind(path: Path, shown: str) -> str:
+    """The kind of a file: "parquet", "npy", "npz", "gzip" or "text"; everything else is an error."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head.strip():
+        raise TableError(shown, "the file is empty")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
+    if head.startswith(b"PK"):
+        return _zip_kind(path, shown)
+    if head.startswith(GZIP):
+        _refuse_gzip_bomb(path, shown)
+        return "gzip"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TableError(shown, "the text is in UTF-16: save it as UTF-8", 1, 1)
+    if b"\0" in head:
+        row = head[: head.index(b"\0")].count(b"\n") + 1
+        raise TableError(shown, "a binary file, but not Parquet, NPY or NPZ: save it as one of these or CSV", row, 1)
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if start in (b"{", b"["):
+        raise TableError(shown, "JSON, not a table: save it as CSV (icvi watch reads one JSON object per line)", 1, 1)
+    if start == b"<":
+        raise TableError(shown, "HTML or XML, not a table: save it as CSV", 1, 1)
+    if b"\r" in head and b"\n" not in head:
+        raise TableError(shown, "lines end with a carriage return only: save the file with usual line ends", 1, 1)
+    return "text"
+
+
+def _zip_kind(path: Path, shown: str) -> str:
+    """Accept a ZIP file only as NPZ, and none that unpacks to something enormous."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError):
+        raise TableError(shown, "a damaged ZIP or NPZ file: save it again") from None
+    if any(member.filename.startswith("xl/") for member in members):
+        raise TableError(shown, "an Excel workbook: save the sheet as CSV")
+    unpacked = sum(member.file_size for member in members)
+    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * path.stat().st_size:
+        raise TableError(shown, f"refused: {path.stat().st_size:,} bytes unpack to {unpacked:,}; unpack it first")
+    if not members or not all(member.filename.endswith(".npy") for member in members):
+        raise TableError(shown, "a ZIP archive that is not an NPZ file: unpack it first")
+    return "npz"
+
+
+def _refuse_gzip_bomb(path: Path, shown: str) -> None:
+    """Unpack without keeping the data, and stop as soon as it is too much."""
+    unpacker, unpacked, packed = zlib.decompressobj(31), 0, path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(HEAD):
+                while piece:
+                    unpacked += len(unpacker.decompress(piece, 1 << 22))
+                    piece = unpacker.unconsumed_tail
+                    if unpacker.eof and unpacker.unused_data.startswith(GZIP[:1]):  # a file may have several members
+                        piece, unpacker = unpacker.unused_data, zlib.decompressobj(31)
+                    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
+                        raise TableError(
+                            shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}; unpack it first"
+                        )
+    except zlib.error:
+        raise TableError(shown, "a damaged gzip file: pack it again") from None
+    if not unpacker.eof:
+        raise TableError(shown, "a gzip file that ends too early: pack it again")
+
+
+def layout(lines: list[str], shown: str) -> Layout:
+    """Find the delimiter and the names from the first lines."""
+    skip = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+    lines = [line for line in lines[skip:] if line.strip()]
+    if not lines:
+        raise TableError(shown, "the file has no row of readings")
+    delimiter = _delimiter(lines)
+    try:
+        first = next(csv.reader(lines, delimiter=delimiter))
+    except csv.Error:
+        what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
+        raise TableError(shown, what, skip + 1, 1) from None
+    if all(_plain(field) for field in first) and any(field.strip().lower() not in MISSING for field in first):
+        return Layout(delimiter, skip, (), tuple(f"x{n}" for n in range(1, len(first) + 1)))
+    names = distinct([name.strip() or f"column{n}" for n, name in enumerate(first, 1)])
+    return Layout(delimiter, skip, tuple(name.strip() for name in first), names)
+
+
+def _delimiter(lines: list[str]) -> str:
+    """The delimiter that splits most lines into equally many fields; a comma if there is none."""
+
+    def score(delimiter: str) -> tuple[int, int]:
+        counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter)]
+        usual = max(set(counts), key=counts.count)
+        return (counts.count(usual) if usual > 1 else 0, usual)
+
+    try:
+        return max(DELIMITERS, key=score)  # the first of equals: a comma before a space
+    except csv.Error:
+        return ","
+
+
+def _plain(field: str) -> bool:
+    """Whether a field of the first row is a value and not a name."""
+    field = field.strip()
+    if field.lower() in MISSING:
+        return True
+    try:
+        float(field.replace(",", "."))
+    except ValueError:
+        # A date in the first row: 2007-10-10T00:00 or 10.10.2007, digits first and last.
+        return len(field) > 7 and field[0].isdigit() and sum(map(str.isdigit, field)) >= len(field) // 2
+    return True
+
 
 SAMPLE_LINES, LONGEST_LINE = 200, 1_000_000
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from icvi_jax.tables import TableError, as_text, from_frame, read, read_fleet, resample, whole, write_table
-from icvi_jax.tables.wide import split_names
+from icvi_jax.tables.fleet import split_names
 
 
 def put(folder, name, content):
