@@ -257,23 +257,9 @@ def _first(notes: list[str]) -> list[str]:
     return notes if more <= 0 else [*notes[:MOST_NOTES], f"… and {more} more notes like these"]
 
 
-NODE_NAMES = (
-    "node",
-    "node_id",
-    "nodeid",
-    "mote",
-    "mote_id",
-    "moteid",
-    "station",
-    "station_id",
-    "device",
-    "device_id",
-    "sensor",
-    "sensor_id",
-    "unit",
-    "unit_id",
-    "id",
-    "name",
+NODE_NAMES = tuple(
+    "node node_id nodeid mote mote_id moteid station station_id device device_id sensor sensor_id unit unit_id id "
+    "name".split()
 )
 VARIABLE_NAMES = ("variable", "quantity", "parameter", "metric", "measurement", "field")
 VALUE_NAMES = ("value", "reading", "measure", "val")

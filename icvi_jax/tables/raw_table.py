@@ -17,21 +17,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 TEMPORAL = ("DATE", "TIMESTAMP")
-NUMERIC = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    "BOOLEAN",
-    "UHUGEINT",
+NUMERIC = tuple(
+    "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE DECIMAL "
+    "BOOLEAN".split()
 )
 MOST_CELLS = 1 << 31
 TOGETHER = 100  # columns per query: more are slower

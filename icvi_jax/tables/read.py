@@ -23,6 +23,7 @@ SAMPLES = ("X", "x", "data", "samples", "values", "readings")
 TIMES = ("times", "time", "time_utc", "timestamp", "timestamps", "t")
 NODES = ("nodes", "node", "node_id", "node_ids", "ids", "names")
 FEATURES = ("features", "columns", "feature_names", "variables")
+DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, SyntaxError, MemoryError, RuntimeError)
 LABELS = ("label", "labels", "mode", "y")
 
 
@@ -39,16 +40,7 @@ def load_arrays(path: Path, shown: str, kind: str) -> dict[str, NDArray[np.gener
             return {name: arrays[name] for name in arrays.files}
     except TableError:
         raise
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-        zipfile.BadZipFile,
-        SyntaxError,
-        MemoryError,
-        RuntimeError,
-    ) as error:
+    except DAMAGED as error:
         objects = "pickle" in str(error) or "objects" in str(error)
         what = "it holds Python objects, not numbers" if objects else "it is damaged; save it again"
         raise TableError(shown, f"this {kind.upper()} file cannot be read: {what}") from None

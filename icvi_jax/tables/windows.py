@@ -9,19 +9,10 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.table import Table, Times, seconds_of
 
-SECONDS = {
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1,
-    "sec": 1,
-    "m": 60,
-    "min": 60,
-    "h": 3600,
-    "hour": 3600,
-    "d": 86400,
-    "day": 86400,
-    "w": 604800,
-    "week": 604800,
+SECONDS = {"us": 1e-6, "ms": 1e-3} | {
+    name: size
+    for names, size in (("s sec", 1), ("m min", 60), ("h hour", 3600), ("d day", 86_400), ("w week", 604_800))
+    for name in names.split()
 }
 MOST_WINDOWS = 50_000_000
 
