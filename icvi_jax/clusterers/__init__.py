@@ -2,7 +2,6 @@
 
 from typing import NamedTuple as _NamedTuple
 
-from icvi_jax.clusterers import listing as _listing
 from icvi_jax.clusterers.base import Clusterer as Clusterer
 from icvi_jax.clusterers.listing import *  # noqa: F403
 from icvi_jax.spec import public_names as _public_names
@@ -50,7 +49,9 @@ def catalogue() -> tuple[ClustererEntry, ...]:
     merge-split: Finds and follows the number of clusters, of any shape, and gives them names that last.
     oec: Gaussian clusters of any orientation; a new one when the stream settles elsewhere.
     """
-    parts = (part for part in vars(_listing).values() if isinstance(part, type) and issubclass(part, Clusterer))
+    from icvi_jax.clusterers import listing  # here: a clusterer in the listing may import from this package
+
+    parts = (part for part in vars(listing).values() if isinstance(part, type) and issubclass(part, Clusterer))
     return tuple(_entry(part) for part in parts)
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass as _dataclass
 
-from icvi_jax.indices import listing as _listing
 from icvi_jax.indices.base import Index as Index
 from icvi_jax.indices.listing import *  # noqa: F403
 from icvi_jax.spec import public_names as _public_names
@@ -45,7 +44,9 @@ def catalogue() -> tuple[IndexEntry, ...]:
     xb min Compactness over separation; small is good.
     db min Mean over clusters of the worst ratio of spread to distance; small is good.
     """
-    return tuple(_entry(part) for part in vars(_listing).values() if isinstance(part, type) and issubclass(part, Index))
+    from icvi_jax.indices import listing  # here: an index in the listing may import from this package
+
+    return tuple(_entry(part) for part in vars(listing).values() if isinstance(part, type) and issubclass(part, Index))
 
 
 def _entry(index: type[Index]) -> IndexEntry:

@@ -4,7 +4,6 @@ import re as _re
 import warnings as _warnings
 from typing import NamedTuple as _NamedTuple
 
-from icvi_jax.monitors import listing as _listing
 from icvi_jax.monitors.base import IndexValue as IndexValue
 from icvi_jax.monitors.base import Listener as Listener
 from icvi_jax.monitors.base import Monitor as Monitor
@@ -42,7 +41,9 @@ def catalogue() -> tuple[MonitorEntry, ...]:
     >>> [(entry.name, entry.samples) for entry in catalogue()][:2]
     [('distress', False), ('change', True)]
     """
-    found = (part for part in vars(_listing).values() if isinstance(part, type))
+    from icvi_jax.monitors import listing  # here: a monitor in the listing may import from this package
+
+    found = (part for part in vars(listing).values() if isinstance(part, type))
     return tuple(_entry(part) for part in found if issubclass(part, (Monitor, SampleMonitor)))
 
 
