@@ -97,6 +97,7 @@ class Cluster:
 
     def __init__(self, partitions):
         self.logs = {number: [] for number in range(partitions)}
+        self.start = dict.fromkeys(self.logs, 0)  # what is before it, retention has removed
         self.members, self.owner, self.committed = [], {}, {}
         self.refuses_commits = False
 
@@ -106,6 +107,10 @@ class Cluster:
 
     def target(self, member):
         return {n for n in self.logs if self.members[n % len(self.members)] is member}
+
+    def remove_committed(self):
+        """Retention at its shortest: what the group has committed is not kept any longer."""
+        self.start |= self.committed
 
     def expel(self, member):
         """The group has heard nothing from a member for too long."""
@@ -140,7 +145,8 @@ class Member:
                 cluster.owner[n] = self
             self.on_assign(self, self._listed(new))
         found = []
-        for n, start in list(self.at.items()):
+        for n, at in list(self.at.items()):
+            start = max(at, cluster.start[n])
             records = cluster.logs[n][start : start + count]
             found += [Record(n, start + i, *record) for i, record in enumerate(records)]
             self.at[n] = start + len(records)

@@ -6,6 +6,7 @@ import os
 from unittest import mock
 
 from icvi_jax.checkpoint import container
+from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.journal import JournalKeeper
 from icvi_jax.watch.loop import Watch
 
@@ -89,6 +90,20 @@ def mark_before_delivery(_world, stack):
     stack.enter_context(mock.patch.object(Sender, "_empty", early))
 
 
+def share_one_folder(_world, stack):
+    """Workers do not fence: all write into one folder, whoever has the partition now."""
+
+    def claim(self, folder):
+        container.make_folder(folder)
+        self.folder, self._saves, self.number, self.own = folder, 0, 1, folder / "00000001"
+        if not self.own.is_dir():
+            self.own.mkdir()
+            container.sync_folder(folder)
+
+    stack.enter_context(mock.patch.object(Claim, "__init__", claim))
+    stack.enter_context(mock.patch.object(Claim, "check", lambda self: None))
+
+
 FAULTS = {
     skip_sync_of_journal: "mqtt",
     skip_sync_of_checkpoints: "stdin",
@@ -98,5 +113,6 @@ FAULTS = {
     forget_a_ticket: "mqtt",
     forget_retained_messages: "mqtt",
     mark_before_delivery: "kafka",
+    share_one_folder: "kafka",
 }
 """Each fault, and a source that shows it."""

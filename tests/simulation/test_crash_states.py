@@ -1,8 +1,8 @@
 """Every disk that a crash can leave while a watch counts messages: a restart on each counts every message once.
 
-All operations of a watch are recorded (journal, checkpoints, syncs, links, removals). Before each of them, every state
-that POSIX allows is made from what is not synced: any subset of the pending changes where there are few, otherwise each
-of them lost alone or kept alone, all and none; and the last write torn.
+All operations of a watch are recorded (journal, checkpoints, claims, syncs, links, removals). Before each of them,
+every state that POSIX allows is made from what is not synced: any subset of the pending changes where there are few,
+otherwise each of them lost alone or kept alone, all and none; and the last write torn.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import itertools
 import json
 from contextlib import redirect_stderr
 from io import StringIO
+from unittest import mock
 
 import jax
 import numpy as np
@@ -20,61 +21,104 @@ import pytest
 for needed in ("apsw", "confluent_kafka", "paho"):
     pytest.importorskip(needed)
 
+from brokers import Cluster  # noqa: E402
 from disk import Disk, Write  # noqa: E402
 from world import PIPE  # noqa: E402
 
+from icvi_jax.watch import kafka  # noqa: E402
 from icvi_jax.watch.lines import Reader  # noqa: E402
 from icvi_jax.watch.loop import Rules, Watch  # noqa: E402
 from icvi_jax.watch.source import ONLY, Message  # noqa: E402
 
-FEW, LINES, BATCH = 4, 15, 3
+FEW, LINES, BATCH = 4, 11, 3
+VALUES = np.random.default_rng(0).normal(size=LINES) + 60 * (np.arange(LINES) > LINES // 2)
 
 
-class Acknowledged:
-    """Messages without a time: a broker sends those that are not acknowledged again, marked."""
+def line(number, timed):
+    """A sample of one of two nodes; without a time, only its ticket or offset shows that it came before."""
+    return json.dumps({"node": "ab"[number % 2], "v": VALUES[number]} | ({"time": number} if timed else {})).encode()
 
-    name = "broker"
 
-    def __init__(self, folder, done=()):
-        self.folder, self.done, self.first = folder, set(done), True
+class Stdin:
+    """Lines with a time, from a file that is sent again after a crash, from its first line."""
+
+    timed = True
+
+    def __init__(self, folder, known):
+        self.folder, self.known, self.again = folder, set(known or ()), known is not None
 
     def open(self, watch):
         watch.open_journal(self.folder)
 
     def batches(self):
-        values = np.random.default_rng(0).normal(size=LINES) + 60 * (np.arange(LINES) > LINES // 2)
-        left = [n for n in range(LINES) if n not in self.done]
-        again = not self.first or bool(self.done)
-        for start in range(0, len(left), BATCH):
-            yield {
-                ONLY: [
-                    Message([json.dumps({"node": "ab"[n % 2], "v": values[n]}).encode()], ticket=str(n), again=again)
-                    for n in left[start : start + BATCH]
-                ]
-            }
+        for first in range(0, LINES, BATCH):
+            yield {ONLY: [self.message(number) for number in range(first, min(first + BATCH, LINES))]}
+
+    def message(self, number):
+        return Message([line(number, self.timed)])
 
     def acknowledge(self, batch):
-        self.done |= {int(message.ticket) for message in batch[ONLY]}
-
-    def saved(self, parts):
         pass
 
-    def close(self):
-        pass
+    saved = close = acknowledge
+
+
+class Mqtt(Stdin):
+    """Messages without a time: a broker sends again, marked, what is not acknowledged. `known`: those that are."""
+
+    timed = False
+
+    def batches(self):
+        left = [number for number in range(LINES) if number not in self.known]
+        for first in range(0, len(left), BATCH):
+            yield {ONLY: [self.message(number) for number in left[first : first + BATCH]]}
+
+    def message(self, number):
+        return super().message(number)._replace(ticket=str(number), again=self.again)
+
+    def acknowledge(self, batch):
+        self.known |= {int(message.ticket) for message in batch[ONLY]}
+
+
+class Kafka(kafka.Worker):
+    """The real worker on two partitions; retention removes all that is committed. `known`: the committed offsets."""
+
+    def __init__(self, folder, known):
+        super().__init__(kafka.Place("cluster", "readings", "site"), folder)
+        self.cluster = Cluster(2)
+        self.cluster.committed = dict(known or ())
+        self.cluster.remove_committed()
+        for number in range(LINES):
+            self.cluster.logs[number % 2].append((b"key", line(number, False)))
+
+    @property
+    def known(self):
+        return self.cluster.committed.items()
+
+    def open(self, watch):
+        with mock.patch.object(kafka, "Consumer", self.cluster.make):
+            super().open(watch)
+
+    def batches(self):
+        for batch in super().batches():
+            if not batch:
+                return
+            yield batch
 
 
 def run(source, out):
-    """One life; a checkpoint after every second batch."""
+    """One life; a checkpoint after every second batch, where there is a journal, otherwise after every one."""
     watch = Watch(PIPE, Reader, Rules(every=1e9), out)
     watch.begin(source)
     for number, batch in enumerate(source.batches(), 1):
         watch.turn(batch)
-        if number % 2 == 0:
+        if number % 2 == 0 or isinstance(source, Kafka):
             watch.save()
     watch.end()
-    shard = watch.parts[ONLY].shard
+    shards = [watch.parts[name].shard for name in sorted(watch.parts)]
     watch.close()
-    return shard.samples, list(shard.rows), [np.asarray(leaf) for leaf in jax.tree.leaves(shard.state)]
+    found = [(shard.samples, list(shard.rows), jax.tree.leaves(shard.state)) for shard in shards]
+    return [(samples, rows, [np.asarray(leaf) for leaf in leaves]) for samples, rows, leaves in found]
 
 
 def possible(disk):
@@ -97,32 +141,30 @@ def key(tree):
     return hashlib.sha256(repr(tree).encode()).hexdigest()
 
 
-def test_a_restart_on_every_state_counts_every_message_once(tmp_path):
+@pytest.mark.parametrize("kind, least", [(Stdin, (50, 100)), (Mqtt, (50, 100)), (Kafka, (60, 60))])
+def test_a_restart_on_every_state_counts_every_message_once(tmp_path, kind, least):
     disk, found, operations = Disk(tmp_path / "disk"), {}, 0
-    source = Acknowledged(disk.root / "kept")
+    source = kind(disk.root / "kept", None)
     operation = disk.operation
 
     def recorded(what, life=None, writes=False):
         nonlocal operations
         operations += 1
         for tree in possible(disk):
-            found.setdefault((key(tree), frozenset(source.done)), tree)
+            found.setdefault((key(tree), frozenset(source.known)), tree)
         return operation(what, life, writes)
 
     disk.operation = recorded
-    out = StringIO()
-    with redirect_stderr(StringIO()), disk.recorded():
-        expected = run(source, out)
+    with redirect_stderr(StringIO()), disk.recorded(), mock.patch.object(kafka, "BATCH", 1):
+        expected = run(source, StringIO())
         disk.operation = operation
-        assert expected[0] == LINES
-        for (_, done), tree in found.items():
+        assert sum(samples for samples, *_ in expected) == LINES
+        for (_, known), tree in found.items():
             disk.life += 1
             disk.become(tree)
-            again = Acknowledged(disk.root / "kept", done)
-            again.first = False  # what was on its way comes again, marked
-            samples, rows, state = run(again, StringIO())
-            assert (samples, rows) == expected[:2], f"{len(done)} messages were acknowledged"
-            for a, b in zip(state, expected[2]):
-                np.testing.assert_array_equal(a, b)
-    print(f"{operations} operations, {len(found)} states")
-    assert operations > 50 and len(found) > 100
+            again = run(kind(disk.root / "kept", known), StringIO())
+            assert [one[:2] for one in again] == [one[:2] for one in expected], f"after {sorted(known)}"
+            for (*_, a), (*_, b) in zip(again, expected):
+                jax.tree.map(np.testing.assert_array_equal, a, b)
+    print(f"{kind.__name__}: {operations} operations, {len(found)} states")
+    assert operations > least[0] and len(found) > least[1]

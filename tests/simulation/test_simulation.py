@@ -10,7 +10,7 @@ for needed in ("apsw", "confluent_kafka", "paho"):
 from planted import FAULTS  # noqa: E402
 from world import SOURCES, Failure, simulate  # noqa: E402
 
-SEEDS, WITHIN = 100, 1000
+SEEDS, WITHIN = 70, 1000
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -1,9 +1,9 @@
 """A world for the real code of a watch: clock, disk, brokers, receivers and browsers that obey a seed.
 
 `simulate(seed, source)` drives the watch through samples, late and repeated and hostile ones, kills, power failures, a
-full disk, rebalances, frozen workers, steps of the clock, lost connections, receivers that fail and browsers that do
-not read, and compares the end with one clean run over the same messages: states bit for bit, every alarm printed and
-delivered, nothing counted twice. A failure names its seed:
+full disk, rebalances, frozen workers, retention that keeps nothing committed, steps of the clock, lost connections,
+receivers that fail and browsers that do not read, and compares the end with one clean run over the same messages:
+states bit for bit, every alarm printed and delivered, nothing counted twice. A failure names its seed:
 
     python tests/simulation/seeds.py --source mqtt --seed 4711
 """
@@ -143,7 +143,7 @@ class Life:
         self.sender = Sender(Hook(world), lambda: self.watch.stores)
         self.watch.begin(self.source)
         self.batches = self.source.batches()
-        self.held = None
+        self.held, self.asleep = None, 0
 
     def turn(self):
         batch, self.held = (next(self.batches) if self.held is None else self.held), None
@@ -171,6 +171,7 @@ class World:
         self.lives: list[Life] = []
         self.said = io.StringIO()
         self.events: list[str] = []
+        self.checked: set[int] = set()
 
     def make_source(self):
         if self.name == "stdin":
@@ -242,8 +243,10 @@ class World:
     def check_files(self):
         """After any crash, a file with the name of a checkpoint is complete."""
         for path in self.folder.rglob("*.icvi"):
-            if not path.name.startswith("."):
-                container.decode(path.read_bytes())
+            content = b"" if path.name.startswith(".") else path.read_bytes()
+            if content and hash(content) not in self.checked:
+                container.decode(content)
+                self.checked.add(hash(content))
 
     # what happens
 
@@ -253,7 +256,9 @@ class World:
         if not self.lives:
             self.begin()
             return
-        life = rng.choice(self.lives)
+        for one in self.lives:
+            one.asleep = max(0, one.asleep - 1)
+        life = rng.choice([one for one in self.lives if not one.asleep] or self.lives)
         happening = rng.random() if self.faults else 1.0
         if happening < 0.04:
             self.disk.fail_at = self.disk.count + rng.randint(1, 40)
@@ -270,6 +275,8 @@ class World:
             return
         elif happening < 0.27:
             self._upset(life)
+            if life.asleep:
+                return
         self.publish(rng.choice([0, 1, 3, 10]))
         if self.name == "mqtt":
             self._attempt(lambda: self._network(life), life)
@@ -277,7 +284,7 @@ class World:
             self._attempt(life.turn, life)
         if life in self.lives and rng.random() < 0.3:
             self._attempt(life.sender.attempt, life)
-        if life in self.lives:
+        if life in self.lives and rng.random() < 0.2:
             life.show()
 
     def _network(self, life):
@@ -291,7 +298,7 @@ class World:
         if self.name == "mqtt":
             rng.choice([self.mqtt.lose_connection, self.mqtt.lose_connection, self.mqtt.forget_session])()
         elif self.name == "kafka":
-            what = rng.choice(["join", "freeze", "deaf"])
+            what = rng.choice(["join", "freeze", "freeze", "deaf", "retention", "retention"])
             if what == "join" and len(self.lives) < 3:
                 self.begin()
             elif what == "freeze":  # it has read messages, and does nothing with them for long
@@ -299,6 +306,11 @@ class World:
                     self._attempt(lambda: setattr(life, "held", next(life.batches)), life)
                 if life in self.lives:
                     self.cluster.expel(life.source.consumer)
+                    life.asleep = rng.randint(2, 12)
+                if len(self.lives) < 2:
+                    self.begin()
+            elif what == "retention":
+                self.cluster.remove_committed()
             else:
                 self.cluster.refuses_commits = not self.cluster.refuses_commits
 

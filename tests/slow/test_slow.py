@@ -17,6 +17,8 @@ SCRIPTS = {
     "kill": ["--kills", "200"],
     "kill_watch": ["--kills", "200"],
     "kafka": ["--samples", "3e5", "--kills", "20"],
+    "mqtt": ["--kills", "30"],
+    "many_nodes": [],
     "soak": ["--samples", "2e7"],
     "watch_memory": ["--samples", "2e6"],
     "mutated_checkpoints": [],
