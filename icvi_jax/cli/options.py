@@ -134,7 +134,8 @@ class Feed:
     """Key of the time; if not given, it is found by its name."""
     node: str = "node"
     """Key that names the node, or one of the usual names (`station_id`, `device`, …) where there is none of that name;
-    samples without it belong to one node."""
+    samples without it belong to one node. With --mqtt also a pattern of topics: of `site/roof/3/state`,
+    `site/+/+/state` takes roof/3."""
     nodes: int | None = None
     """How many nodes there will be: they share the false alarms per hour or day."""
     keep_old: bool = False

@@ -44,6 +44,8 @@ def service_of(feed: Feed, site: Site, alarms: Alarms) -> Service:
         raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
     if site.history < 2:
         raise ValueError(f"--history {site.history}: expected 2 samples or more")
+    if not feed.mqtt and ("+" in feed.node or "#" in feed.node):
+        raise ValueError(f"--node {feed.node}: a pattern of topics needs --mqtt")
     if feed.kafka and not feed.topic:
         raise ValueError("--kafka: name the topic with --topic")
     if feed.kafka and feed.mqtt:

@@ -50,19 +50,16 @@ class Intake:
 
     def samples(self, lines: Iterable[tuple[bytes, str]]) -> list[Sample]:
         """The samples in lines, each with a node name to use if it has none."""
-        found = []
-        read = self.reader.read
+        found: list[Sample] = []
+        read = self.reader.read_all
         for line, node in lines:
             self._lines += 1
             if self._lines == FIRST_LINES and 2 * self.bad > self._lines:
                 say(f"{self.bad} of the first {self._lines} lines are not valid samples; the last one: {self.last}")
             try:
-                sample = read(line, node)
+                found += read(line, node)
             except ValueError as error:
                 self.bad += 1
                 self.last = str(error)
                 self._complaints.say(f"line {self.reader.count}: {error}: skipped")
-                continue
-            if sample is not None:
-                found.append(sample)
         return found

@@ -19,6 +19,7 @@ from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
 from icvi_jax.tables.rules import FILLS, by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.text import MISSING
+from icvi_jax.watch.formats import check_pattern, line_protocol, node_in, records_of
 from icvi_jax.watch.sample import Sample, Time, known_as, order, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
@@ -68,7 +69,8 @@ class Reader:
     Parameters
     ----------
     columns : names of the features; empty: all numbers of the first sample except time, labels and identifiers.
-    time, node : keys of time and node; found by their names where they are empty.
+    time, node : keys of time and node; found by their names where they are empty. A pattern of topics, such as
+        ``site/+/+/state``: the levels that + stands for name the node of a line without one.
     keep_codes : a fill value such as 1e20 is an error, not missing.
 
     Attributes
@@ -79,7 +81,10 @@ class Reader:
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE, keep_codes: bool = False):
         self._columns = self.features = tuple(columns)
         self._settled = False
-        self.time, self.node = time, node or NODE
+        self.pattern = node if "+" in node or "#" in node else ""
+        if self.pattern:
+            check_pattern(self.pattern)
+        self.time, self.node = time, NODE if self.pattern else node or NODE
         self.header: tuple[str, ...] = ()
         self.json = False
         self.count = 0
@@ -89,7 +94,12 @@ class Reader:
         self._others: list[tuple[str, ...]] = []  # headers that came later
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
-        """The sample in one line; None for a blank line or a header, ValueError for a bad line."""
+        """The first sample in a line, as `read_all`; None where there is none."""
+        found = self.read_all(line, default_node)
+        return found[0] if found else None
+
+    def read_all(self, line: bytes | str, default_node: str = "") -> list[Sample]:
+        """The samples in one line: none in a blank line or a header, several in an array; ValueError for a bad line."""
         self.count += 1
         if len(line) > LONGEST_LINE:
             raise ValueError(f"longer than {LONGEST_LINE:,} bytes")
@@ -97,19 +107,24 @@ class Reader:
         text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
         text = text.strip(BLANK)
         if not text:
-            return None
-        if text[0] == "{" or (self.json and not self.header):
-            self.json = True
-            record = _json(text)
-        else:
-            if not self.header:
-                self._take_header(text)
-                return None
-            fields = _fields(text, self.delimiter)
-            if (fields[0] == self.header[0] and distinct(fields) == self.header) or self._is_header(fields):
-                return None
-            return self._by_header(fields, default_node)
-        return self._sample(record, default_node)
+            return []
+        if self.pattern and default_node:
+            default_node = node_in(default_node, self.pattern)
+        if text[0] in "{[":
+            self.json = self.json or text[0] == "{" or not self.header
+            return [self._sample(record, default_node) for record in records_of(_json(text))]
+        if not self.header:
+            record = line_protocol(text)
+            if record is not None or self.json:
+                sample = self._sample(record if record is not None else next(records_of(_json(text))), default_node)
+                self.json = True
+                return [sample]
+            self._take_header(text)
+            return []
+        fields = _fields(text, self.delimiter)
+        if (fields[0] == self.header[0] and distinct(fields) == self.header) or self._is_header(fields):
+            return []
+        return [self._by_header(fields, default_node)]
 
     def _by_header(self, fields: tuple[str, ...], default_node: str) -> Sample:
         """The sample in the fields of a line, by the header of the line before or by another one that fits it."""
@@ -282,14 +297,11 @@ def _is_day(text: str) -> bool:
     return ":" not in text and order(text) is not None
 
 
-def _json(text: str) -> dict[str, object]:
+def _json(text: str) -> object:
     try:
-        record = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({str(error)[:80]})") from None
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
-    return record
 
 
 def _fields(text: str, delimiter: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from icvi_jax.text import counted, say
 from icvi_jax.watch.journal import RECEIVE, Store
 from icvi_jax.watch.source import ONLY, Batch, Message
+from icvi_jax.watch.sparkplug import PREFIX, Births
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient
@@ -135,6 +136,7 @@ class Subscription:
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
         self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
+        self.births = Births(lambda topic, payload: self.client.publish(topic, payload))
         self.dropped = 0
         self._store = Store()
         self._version, self._older = 5, False
@@ -248,7 +250,7 @@ class Subscription:
                     found.append(self.arrived.get_nowait())
                 except queue.Empty:
                     break
-            yield {ONLY: [message_of(arrival, session) for arrival, session in found]}
+            yield {ONLY: [message_of(arrival, session, self.births) for arrival, session in found]}
 
     def _look_around(self) -> None:
         """Do what a callback cannot do: change to the older protocol; say once what the broker does not tell."""
@@ -280,15 +282,16 @@ class Subscription:
         self.client.loop_stop()
 
 
-def message_of(arrival: Arrival, session: str = "") -> Message:
+def message_of(arrival: Arrival, session: str = "", births: Births | None = None) -> Message:
     """What the loop needs to know of a message; the topic names the node of a line without one.
 
     In MQTT 5 a retained message is marked whenever it comes, and only the first one of a topic in a session can be a
     repeat. In 3.1.1 (no session named) the mark is on repeats only.
     """
     digest = hashlib.blake2b(arrival.payload, digest_size=8).hexdigest()
+    binary = births is not None and arrival.topic.startswith(PREFIX)
     return Message(
-        arrival.payload.split(b"\n"),
+        births.lines_of(arrival.topic, arrival.payload) if births and binary else arrival.payload.split(b"\n"),
         arrival.topic,
         ticket=f"{arrival.mid}:{digest}:{arrival.topic}" if arrival.qos else "",
         again=arrival.dup,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 from test_broker import Broker, free_port
-from watching import until
+from watching import PATIENCE, until
 
 from icvi_jax.watch import sinks
 from icvi_jax.watch.alertmanager import EVENT_SECONDS, Alertmanager
@@ -326,3 +328,12 @@ def test_nodes_are_devices_of_home_assistant(broker):
     until(lambda: listener.got.get(one.status) == b"offline", "that it has gone")
     listener.close()
     store.close()
+
+
+def test_the_demo_of_the_documentation(require):
+    require("mosquitto", "paho", "starlette", "uvicorn")
+    demo = Path(__file__).parents[2] / "docs" / "howto" / "demo.py"
+    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for said in ("its alarm fires: yes", "sent again: yes", "resolved: yes", "Home Assistant shows that: yes"):
+        assert said in done.stdout
