@@ -1,21 +1,35 @@
-"""Alarms: what `Change` must hold, measured: rates on noise and recordings, power, blindness after error codes.
+"""Alarms: everything that `Change` and `Distress` must hold, measured.
 
-    python benchmarks/alarms.py [--shared ../shared/data] [--rows 40000] [--version 2] [--write]
+    python benchmarks/alarms.py [--quick] [--only rates] [--shared ../shared/data] [--rows 40000] [--version 2]
+                                [--write]
 
-Every number comes from `run_fleet`. A rate is measured over promised, at 1e-3; on recordings every alarm counts as
-false, those within 30 rows of each other once, so that it is an upper bound. Power: four columns, a change at row 1000,
-found within 100 rows (the drift: 300).
+*rates* and *recordings*: alarms over those promised, at 1e-3; on recordings every alarm counts as false, those within
+30 rows of each other once, so that it is an upper bound. *power*: four columns, a change at row 1000, found within 100
+rows (the drift: 300). *blindness*: an error code, then a step of ten σ at row 2000, found within 50 rows; four shares
+in a cell: float32, float64, with Standardize, by `Live`; and by `icvi watch`. *distress*: the learned threshold on XB.
+*labelled*: F1 on the tuning halves beside that of as many random alarms. *cycles*: whether a day is found where there
+is one. *cost*: processor time, and whether other digits, offsets and a restart give the same alarms.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
 
 import numpy as np
+from labelled import SETS
 from tables import write
 
 import icvi_jax as icvi
+from icvi_jax.evaluation import judge
+from icvi_jax.tables.cycle import cycle
 
 KINDS = (
     "white", "AR .5", "AR .9", "AR .99", "t3", "lognormal", "Poisson .3", "Poisson 4", "quantised", "GARCH", "sine",
@@ -23,6 +37,18 @@ KINDS = (
 )  # fmt: skip
 COLUMNS, LENGTH, CHANGE = (1, 4, 16, 64), 5000, 1000
 CODES = (-9999, 65535, 85, 1e6, 2147483647)
+PLACES: dict[str, list[int] | None] = {
+    "row 0": [0],
+    "row 50": [50],
+    "row 400": [400],
+    "rows 0 and 1": [0, 1],
+    "rows 0 to 2": [0, 1, 2],
+}
+PLACES |= {"1 % of rows": None}
+DAYS = {"Intel": 0, "Beijing without rain": 24, "Grand St Bernard": 144}
+"""Rows in a day, where the rows are evenly spaced."""
+
+Table = list[list[str]]
 
 
 def noise(kind: str, streams: int, samples: int, features: int, rng: np.random.Generator) -> np.ndarray:
@@ -61,7 +87,7 @@ def raised(x: np.ndarray, version: int, rate: float = 1e-3, dtype: type = np.flo
     return np.asarray(icvi.run_fleet(pipe, x.astype(dtype), keep=("alarms",)).readings.alarms["change"].code) == 1
 
 
-def rates(rows: int, version: int) -> list[list[str]]:
+def rates(rows: int, version: int) -> Table:
     """By kind: measured over promised for each number of columns at 1e-3, at 1e-4 with four, and in rows 60 to 400."""
     table = []
     for kind in KINDS:
@@ -74,27 +100,32 @@ def rates(rows: int, version: int) -> list[list[str]]:
         cells.append(f"{raised(x, version, 1e-4).mean() / 1e-4:.2f}")
         early = raised(noise(kind, rows // 100, 400, 4, rng), version)[:, 60:]
         table.append([kind, *cells, f"{early.mean() / 1e-3:.2f}"])
-        print(f"{kind:14}" + "".join(f"{cell:>8}" for cell in table[-1][1:]), flush=True)
     return table
 
 
-def recordings(folder: pathlib.Path, version: int) -> list[list[str]]:
-    """Alarms on recordings, merged within 30 rows, over those promised."""
+def recorded(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """The recordings without labels, (N, T, p); NaN where there is no reading."""
     intel = np.load(folder / "intel_temp_even_cols.npz")["temp_centi_c"].T[:, :, None] / 100.0
     beijing = np.load(folder / "beijing_air_6stations.npz")
     dry = [name != "RAIN" for name in beijing["features"].tolist()]
-    sets = {"Intel": intel, "Beijing without rain": beijing["X"].astype(float)[:, :, dry]}
-    sets["Grand St Bernard"] = np.load(folder / "gsb_nodes_10min.npz")["X"].astype(float)
+    return {
+        "Intel": intel,
+        "Beijing without rain": beijing["X"].astype(float)[:, :, dry],
+        "Grand St Bernard": np.load(folder / "gsb_nodes_10min.npz")["X"].astype(float),
+    }
+
+
+def recordings(folder: pathlib.Path, version: int) -> Table:
+    """Alarms on recordings, merged within 30 rows, over those promised."""
     table = []
-    for name, x in sets.items():
+    for name, x in recorded(folder).items():
         rows = [np.flatnonzero(one) for one in raised(x, version)]
         alarms = sum(len(at) - int((np.diff(at) <= 30).sum()) for at in rows)
         table.append([name, f"{alarms / np.isfinite(x).any(2).sum() / 1e-3:.2f}"])
-        print(f"{name:24}{table[-1][1]:>8}", flush=True)
     return table
 
 
-def power(streams: int, version: int) -> list[list[str]]:
+def power(streams: int, version: int) -> Table:
     """The share of streams in which each change was found in time, and their mean."""
     rng, samples = np.random.default_rng(5), 1310
     white, memory, heavy = (noise(kind, streams, samples, 4, rng) for kind in ("white", "AR .9", "t3"))
@@ -119,50 +150,212 @@ def power(streams: int, version: int) -> list[list[str]]:
     table.append(
         ["6σ in one of two, within 5 rows", f"{raised(six, version)[:, CHANGE : CHANGE + 6].any(1).mean():.2f}"]
     )
-    for row in table:
-        print(f"{row[0]:34}{row[1]:>8}", flush=True)
     return table
 
 
-def blindness(version: int, streams: int = 20) -> list[list[str]]:
-    """The share of streams in which a step of ten σ at row 2000 is found within 50 rows, after error codes."""
+def after_codes(code: float, rows: list[int] | None, streams: int) -> np.ndarray:
+    """N(20, .1) in two columns, an error code in the second, and there a step of ten σ at row 2000."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(20, 0.1, size=(streams, 2060, 2))
+    x[:, 2000:, 1] += 1
+    if rows is None:
+        x[..., 1][rng.random((streams, 2060)) < 0.01] = code
+    else:
+        x[:, rows, 1] = code
+    return x
+
+
+def on_change(standardize: bool = False) -> icvi.Pipeline:
+    scale = icvi.Standardize() if standardize else None
+    return icvi.Pipeline(clusterer=None, panel=None, monitors={"alarm": icvi.Change()}, standardize=scale)
+
+
+def on_index(standardize: bool = False, k: int = 3, rate: float | None = 1e-3) -> icvi.Pipeline:
+    """Distress on the Xie–Beni index of a k-means."""
+    return icvi.Pipeline(
+        clusterer=icvi.SequentialKMeans(k=k, memory=50),
+        panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
+        monitors={"alarm": icvi.Distress(false_alarms=rate, index="xb")},
+        standardize=icvi.Standardize() if standardize else None,
+    )
+
+
+def codes(pipe: icvi.Pipeline, x: np.ndarray) -> np.ndarray:
+    return np.asarray(icvi.run_fleet(pipe, x, keep=("alarms",)).readings.alarms["alarm"].code)
+
+
+def ticked(pipe: icvi.Pipeline, x: np.ndarray) -> np.ndarray:
+    """The same codes, row by row."""
+    live = icvi.Live(pipe, features=x.shape[2], streams=len(x))
+    return np.stack([np.array(live.tick(x[:, t]).alarms["alarm"].code) for t in range(x.shape[1])], 1)
+
+
+def blindness(of: Callable[[bool], icvi.Pipeline], streams: int, live: bool = True) -> Table:
+    """The share of streams in which the step is found, after each code at each place."""
     table = []
-    places = {"row 0": [0], "row 50": [50], "row 400": [400], "rows 0 to 2": [0, 1, 2], "1 % of rows": None}
     for code in CODES:
         cells = []
-        for rows in places.values():
-            rng = np.random.default_rng(1)
-            x = rng.normal(20, 0.1, size=(streams, 2060, 2))
-            x[:, 2000:, 1] += 1
-            if rows is None:
-                x[..., 1][rng.random((streams, 2060)) < 0.01] = code
-            else:
-                x[:, rows, 1] = code
-            both = [raised(x, version, dtype=dtype)[:, 2000:2051].any(1).mean() for dtype in (np.float32, np.float64)]
-            cells.append(" / ".join(f"{share:.2f}" for share in both))
+        for rows in PLACES.values():
+            x = after_codes(code, rows, streams)
+            ways = [codes(of(False), x.astype(np.float32)), codes(of(False), x), codes(of(True), x)]
+            ways += [ticked(of(False), x)] if live else []
+            found = [np.isin(way[:, 2000:2051], (1, 3)).any(1).mean() for way in ways]
+            cells.append(" / ".join(f"{share:.2f}" for share in found))
         table.append([f"{code:g}", *cells])
-        print(f"{code:14g}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
     return table
+
+
+def watched(streams: int) -> Table:
+    """The same by `icvi watch` with its defaults: an alarm of any kind within 50 rows."""
+    table, begin = [], datetime.datetime(2026, 1, 1)
+    for code in CODES:
+        x = [after_codes(code, rows, streams) for rows in PLACES.values()]
+        lines = ["time,node,a,b"]
+        for t in range(2060):
+            when = (begin + datetime.timedelta(minutes=t)).isoformat()
+            lines += [
+                f"{when},{place}-{i},{row[t, 0]:.4f},{row[t, 1]:.10g}"
+                for place, many in enumerate(x)
+                for i, row in enumerate(many)
+            ]
+        command = [sys.executable, "-m", "icvi_jax.cli", "watch"]
+        done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=900)
+        seen = set()
+        for alarm in map(json.loads, done.stdout.splitlines()):
+            moment = datetime.datetime.fromisoformat(str(alarm["time"]).rstrip("Z")).replace(tzinfo=None)
+            if alarm["alarm"] not in ("recovered", "clock") and 0 <= (moment - begin).total_seconds() / 60 - 2000 <= 50:
+                seen.add(alarm["node"])
+        found = [np.mean([f"{place}-{i}" in seen for i in range(streams)]) for place in range(len(PLACES))]
+        table.append([f"{code:g}", *(f"{share:.2f}" for share in found)])
+    return table
+
+
+def distress(draws: int, samples: int) -> Table:
+    """Recall on S2 and S3 with the learned threshold and with the factor; spikes on noise over those promised."""
+    table = []
+    for name, k in (("S2", 11), ("S3", 10)):
+        streams = [getattr(icvi.streams, name.lower())(seed=seed) for seed in range(100, 100 + draws)]
+        x, row = np.stack([one.x for one in streams]).astype(np.float32), [name]
+        for rate in (1e-3, None):
+            code = np.isin(codes(on_index(k=k, rate=rate), x), (1, 3))
+            hits = [code[i, t : t + 31].any() for i, one in enumerate(streams) for t in one.changes]
+            row.append(f"{np.mean(hits):.2f}")
+        table.append([f"{name}: changes found by the learned threshold, by the factor", " / ".join(row[1:])])
+    for kind in ("white", "AR .9", "t3", "lognormal", "GARCH"):
+        cells, rng = [], np.random.default_rng(2)
+        for p in (1, 2, 4):
+            x = noise(kind, max(2, samples // 10_000), 10_000, p, rng).astype(np.float32)
+            cells.append(f"{(codes(on_index(), x)[:, 200:] == 1).mean() / 1e-3:.2f}")
+        table.append([f"{kind}, p = 1, 2, 4: measured over promised", " / ".join(cells)])
+    return table
+
+
+def labelled(folder: pathlib.Path, version: int) -> Table:
+    """F1 on the tuning halves, beside random alarms of the same number, and false alarms in 10,000 rows."""
+    table, scores = [], []
+    pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"alarm": icvi.Change(version=version)})
+    for name, load in SETS.items():
+        data = load(folder)
+        alarms = [np.flatnonzero(np.asarray(icvi.run(pipe, x).readings.alarms["alarm"].code)) for x in data.streams]
+        trials = [trial for _, trial in data.tune]
+        row = judge(trials, [[int(t) for t in alarms[i] if t < trial.samples] for i, trial in data.tune])
+        scores.append((row.outcome.f1, row.random, row.outcome.false_per_10000))
+        table.append([name, *(f"{value:.2f}" for value in scores[-1][:2]), f"{scores[-1][2]:.1f}"])
+    f1, random, false = np.mean(scores, axis=0)
+    return [*table, ["mean", f"{f1:.2f}", f"{random:.2f}", f"{false:.1f}"]]
+
+
+def cycles(folder: pathlib.Path, streams: int) -> Table:
+    """Streams in which the day was found, another length, none; on noise everything that is found is wrong."""
+    sets = {name: (DAYS[name], list(x)) for name, x in recorded(folder).items()}
+    rng = np.random.default_rng(0)
+    for kind in ("white", "AR .9", "AR .99", "sine", "t3"):
+        sets[f"{kind}, 2,000 rows"] = 144 if kind == "sine" else 0, list(noise(kind, streams, 2000, 2, rng))
+    table = []
+    for name, (day, many) in sets.items():
+        found = np.array([cycle(x).rows for x in many])
+        right = (found == day) & (day > 0)
+        shares = np.mean(right), np.mean((found > 0) & ~right), np.mean(found == 0)
+        table.append([name, str(day or "none"), str(len(many)), *(f"{share:.2f}" for share in shares)])
+    return table
+
+
+def cost(folder: pathlib.Path, repeats: int) -> Table:
+    """Processor time a sample that `Change` adds, and the share of alarms that digits, offsets, a restart keep."""
+    x = np.random.default_rng(0).normal(size=(1024, 400, 2)).astype(np.float32)
+    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
+    best = []
+    for monitors in ({}, {"change": icvi.Change()}):
+        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=10), panel=panel, monitors=monitors)
+        times = []
+        for _ in range(repeats):
+            began = time.process_time()
+            icvi.run_fleet(pipe, x)
+            times.append(time.process_time() - began)
+        best.append(min(times))
+    table = [["µs a sample that Change adds", f"{(best[1] - best[0]) / x[..., 0].size * 1e6:.3f}"]]
+    pipe, same = on_change(), {"float32 and float64": [], "offset of 1e6": [], "offset of 1e9": [], "restart": []}
+
+    def causes(x: np.ndarray, state: object = None, backend: str | None = None) -> tuple[np.ndarray, object]:
+        run = icvi.run_fleet(pipe, x, state=state, keep=("alarms",), backend=backend)
+        alarm = run.readings.alarms["alarm"]
+        return np.where(np.asarray(alarm.code) == 1, np.asarray(alarm.cause) + 1, 0), run.state
+
+    for x in recorded(folder).values():
+        plain, half = causes(x)[0], x.shape[1] // 2
+        coarse = np.round(x * 1024) / 1024
+        base = causes(coarse)[0]
+        first, state = causes(x[:, :half])
+        with tempfile.TemporaryDirectory() as place:
+            state = icvi.load(icvi.save(place + "/half.icvi", pipe, state), pipe)
+        restarted = np.concatenate([first, causes(x[:, half:], state)[0]], axis=1)
+        pairs = (plain, causes(x, backend="numpy")[0]), (base, causes(coarse + 1e6)[0])
+        for name, (a, b) in zip(same, (*pairs, (base, causes(coarse + 1e9)[0]), (plain, restarted))):
+            same[name].append((a == b)[(a > 0) | (b > 0)])
+    return table + [[f"same alarms, {name}", f"{np.concatenate(parts).mean():.4f}"] for name, parts in same.items()]
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "shared" / "data")
-    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--rows", type=int, default=40_000, help="of noise in a cell of the rates")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--version", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write docs/results/alarms_*.csv")
+    parser.add_argument("--only", action="append", help="a part, such as rates; may be repeated")
     given = parser.parse_args(argv)
-    tables = {
-        "power": (["change", "found"], power(100, given.version)),
-        "blindness": (["code", "row 0", "row 50", "row 400", "rows 0 to 2", "1 % of rows"], blindness(given.version)),
-        "recordings": (["recording", "1e-3"], recordings(given.shared, given.version)),
+    share, folder, version = (10 if given.quick else 1), given.shared, given.version
+    places, twenty = ["code", *PLACES], 20 // min(share, 5)
+    parts: dict[str, tuple[list[str], Callable[[], Table]]] = {
+        "power": (["change", "found"], lambda: power(100 // min(share, 5), version)),
         "rates": (
             ["noise", *(f"p = {p}" for p in COLUMNS), "1e-4, p = 4", "rows 60 to 400, p = 4"],
-            rates(given.rows, given.version),
+            lambda: rates(max(given.rows // share, 10_000), version),
         ),
+        "recordings": (["recording", "1e-3"], lambda: recordings(folder, version)),
+        "blindness": (places, lambda: blindness(on_change, twenty)),
+        "blindness_distress": (places, lambda: blindness(on_index, twenty)),
+        "blindness_watch": (places, lambda: watched(twenty // 4)),
+        "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(twenty, 200_000 // share)),
+        "labelled": (["set", "F1", "random", "false per 10,000"], lambda: labelled(folder, version)),
+        "cycles": (
+            ["streams", "rows of a cycle", "number", "found", "found another", "found none"],
+            lambda: cycles(folder, 100 // share),
+        ),
+        "cost": (["", ""], lambda: cost(folder, 30 // min(share, 5))),
     }
-    if given.write:
-        for name, (head, rows) in tables.items():
+    for name, (head, measure) in parts.items():
+        if given.only and name not in given.only:
+            continue
+        rows = measure()
+        print(f"\n{name}")
+        width = 28 if " / " in rows[0][-1] else 12
+        for row in [head, *rows]:
+            print(
+                f"{row[0]:58}" + "".join(f"{cell:>{width}}" for cell in row[1:]),
+                flush=True,
+            )
+        if given.write:
             write(f"alarms_{name}", head, rows)
 
 

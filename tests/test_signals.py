@@ -1,4 +1,4 @@
-"""What the monitors make of the streams whose changes are known; the whole table is `benchmarks/signals.py`.
+"""What the monitors make of the streams whose changes are known; `benchmarks/alarms.py` measures more draws.
 
 Defaults were chosen on seeds 0 to 19 of the synthetic streams; the seeds here were not used for that.
 """
