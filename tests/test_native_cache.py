@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from icvi_jax.cli import programs  # noqa: E402
+from icvi_jax.cli import compute  # noqa: E402
 from icvi_jax.engine.native import cache  # noqa: E402
 from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
@@ -90,11 +90,11 @@ def test_a_folder_that_cannot_be_written_is_no_problem(tmp_path):
 def test_the_command_keeps_native_code_unless_told_otherwise(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("ICVI_CACHE", "")
-    monkeypatch.setattr(programs.jax.config, "update", lambda *_: None)  # JAX's own cache is none of this test
-    programs.remember_programs()
+    monkeypatch.setattr(compute.jax.config, "update", lambda *_: None)  # JAX's own cache is none of this test
+    compute.remember_programs()
     assert cache.folder() is None
     monkeypatch.delenv("ICVI_CACHE")
-    programs.remember_programs()
+    compute.remember_programs()
     assert cache.folder() == tmp_path / "icvi-jax" / platform.node() / "native"
 
 

@@ -1,5 +1,6 @@
 """One operation: `icvi.scan` and `native_scan` equal `lax.scan`, as native code, wherever JAX goes."""
 
+import math
 import multiprocessing
 import os
 import pathlib
@@ -434,3 +435,104 @@ def test_a_program_for_another_platform_has_no_native_code_of_this_one():
     f = jax.jit(lambda X: icvi.scan(SMALL, SMALL.init(2, (8,)), X)[1].values)
     text = f.trace(samples(10, 2, 8)).lower(lowering_platforms=("tpu",)).as_text()
     assert "icvi_" not in text and "stablehlo.while" in text
+
+
+FUNCTIONS = {
+    "sin": (jnp.sin, np.sin),
+    "cos": (jnp.cos, np.cos),
+    "tan": (jnp.tan, np.tan),
+    "atan": (jnp.arctan, np.arctan),
+    "asin": (lambda x: jnp.arcsin(x / 9), lambda x: np.arcsin(x / 9)),
+    "acos": (lambda x: jnp.arccos(x / 9), lambda x: np.arccos(x / 9)),
+    "atan2": (lambda x: jnp.arctan2(x, x * x - 1), lambda x: np.arctan2(x, x * x - 1)),
+    "sinh": (jnp.sinh, np.sinh),
+    "cosh": (jnp.cosh, np.cosh),
+    "asinh": (jnp.arcsinh, np.arcsinh),
+    "acosh": (lambda x: jnp.arccosh(1.5 + x * x), lambda x: np.arccosh(1.5 + x * x)),
+    "atanh": (lambda x: jnp.arctanh(x / 9), lambda x: np.arctanh(x / 9)),
+    "erf": (jax.scipy.special.erf, np.vectorize(math.erf)),
+    "erfc": (jax.scipy.special.erfc, np.vectorize(math.erfc)),
+    "cbrt": (jnp.cbrt, np.cbrt),
+}
+
+
+def test_functions_of_the_system_library_are_those_of_their_definition():
+    def step(c, x):
+        return c, jnp.stack([f(x) for f, _ in FUNCTIONS.values()])
+
+    X = np.random.default_rng(0).uniform(-5, 5, (17, 20)).astype(np.float32)
+    X[0, 0] = np.nan
+    found = native(jax.vmap(lambda x: icvi.native_scan(step, 0.0, x)[1]), X)
+    for i, (_, exact) in enumerate(FUNCTIONS.values()):
+        np.testing.assert_allclose(found[..., i], exact(X.astype(np.float64)), 2e-5, 2e-6)  # arguments are rounded, too
+    one = native(lambda x: icvi.native_scan(step, 0.0, x)[1], X[1])
+    np.testing.assert_array_equal(one, found[1])
+
+
+def faded(scan, fade, x):
+    """Σ of the squared means of an EWMA with a learned fade."""
+    return jnp.sum(scan(lambda m, x: (fade * m + (1 - fade) * x,) * 2, jnp.float32(0), x)[1] ** 2)
+
+
+def test_second_slopes_and_loops_around_a_scan():
+    x = jnp.asarray(samples(30, missing=0))
+    second = jax.jit(jax.hessian(partial(faded, icvi.native_scan)))(jnp.float32(0.8), x)
+    np.testing.assert_allclose(second, jax.jit(jax.hessian(partial(faded, lax.scan)))(jnp.float32(0.8), x), 1e-4)
+
+    def search(scan, x):  # until the fade is small enough
+        return lax.while_loop(lambda f: faded(scan, f, x) > 2.0, lambda f: f * 1.01, jnp.float32(0.5))
+
+    text = jax.jit(partial(search, icvi.native_scan)).lower(x).as_text()
+    assert re.search(r"@icvi_[0-9a-f]{24}", text), "this was not native code"
+    found = jax.jit(partial(search, icvi.native_scan))(x)
+    assert 0.5 < found == jax.jit(partial(search, lax.scan))(x)
+
+
+def test_eagerly_nothing_moves_between_devices():
+    x = jnp.asarray(samples(30, missing=0))
+    m = jnp.float32(0)
+    with jax.transfer_guard("disallow"):
+        got = icvi.native_scan(_decay, m, x)
+    like(got, lax.scan(_decay, m, x), 1e-5)
+
+
+def _decay(m, x):
+    m = 0.9 * m + x
+    return m, m
+
+
+def test_jaxs_own_cache_of_programs_and_processes_that_are_forked(tmp_path):
+    """A second process takes the program from JAX's cache, and a child of a fork computes what its parent does."""
+    code = """
+import os, sys, warnings
+import numpy as np, jax, jax.numpy as jnp, icvi_jax as icvi
+from icvi_jax.engine.native.program import compile_step
+warnings.simplefilter("ignore")  # JAX's about the fork
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+events = []
+jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
+x = jnp.asarray(np.random.default_rng(0).normal(size=(8, 30)).astype(np.float32))
+events.clear()
+f = jax.jit(jax.vmap(lambda x: icvi.native_scan(lambda m, x: (0.9 * m + x, m), 0.0, x, implementation="native")[0]))
+made = np.asarray(f(x))
+print(made.sum(), any("cache_hits" in name for name in events), flush=True)
+step = compile_step(lambda model, s, z: (0.9 * s + z[0], s), (), np.zeros((), np.float32), 1, np.dtype(np.float32))
+child = os.fork()
+if not child:
+    words = step.words(np.zeros(8, np.float32))
+    step.run(words, step.numbers(()), np.asarray(x)[..., None])
+    os._exit(not np.allclose(step.state(words, 8), made, 1e-5))
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    lines = []
+    for _ in range(2):
+        env = {**os.environ, "JAX_PLATFORMS": "cpu"}
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines.append(done.stdout.split("\n"))
+    (first, hit_before), (second, hit_after) = (line[0].split() for line in lines)
+    assert first == second and (hit_before, hit_after) == ("False", "True")
+    assert lines[0][1] == lines[1][1] == "child 0"

@@ -209,6 +209,8 @@ def _floats(caller: str, x: Array) -> Array:
 
 
 def _bits(x: Array) -> int:
+    if isinstance(x, np.ndarray):
+        return int(np.finfo(x.dtype).bits)  # without array_api_compat.numpy, whose import is slow
     return int(array_api_compat.array_namespace(x).finfo(x.dtype).bits)
 
 

@@ -289,7 +289,7 @@ def call_native(how: Scan, operands: Sequence[Array]) -> list[Array]:
         return [a.reshape(how.result_shape(i)) for i, a in enumerate(call_native(fewer, operands))]
     N = math.prod(how.streams)
     made = program(how.body, how.numbers, how.carry, how.by_stream, N == 1)
-    layout, name = made.layout, register(made.text, made.address("handler"))
+    layout, name = made.layout, register(*made.handler, made)
     n, s = how.numbers, how.carry
     own = how.by_stream
     state = [*range(n, n + s), *(i for i in range(n) if own[i])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array_api_compat
+import numpy as np
 
 from icvi_jax.array_api import Array, DType, Namespace
 
@@ -16,8 +17,14 @@ COUNT_LIMIT = 2**31 - 1
 """Counters stop here instead of turning negative."""
 
 
+COMPLETE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+"""From 2.1 on, NumPy has all functions itself: array_api_compat.numpy, which takes long to import, is not needed."""
+
+
 def namespace(*arrays: Array) -> Namespace:
     """The array-API namespace of `arrays`."""
+    if COMPLETE and all(isinstance(a, (np.ndarray, np.generic)) for a in arrays):
+        return np
     return array_api_compat.array_namespace(*arrays)
 
 

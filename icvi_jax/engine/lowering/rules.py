@@ -18,7 +18,8 @@ Rule = Callable[[Graph, JaxprEqn, list[Array]], Array | list[Array]]
 
 SAME = frozenset(
     "add sub mul div rem neg abs sign floor ceil sqrt rsqrt exp exp2 log log1p expm1 tanh logistic pow max min and or "
-    "xor not shift_left shift_right_logical shift_right_arithmetic population_count clz".split()
+    "xor not shift_left shift_right_logical shift_right_arithmetic population_count clz "
+    "sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc cbrt".split()
 )
 COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
 COMPARE |= {"lt_to": "lt", "le_to": "le", "eq_to": "eq"}

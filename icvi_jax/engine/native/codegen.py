@@ -23,8 +23,10 @@ INTRINSIC = {
     "round": "round",
     "fma": "fma",
 }
-MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split())
-"""Functions of `icvi_jax.engine.native.maths`."""
+LIBM = frozenset("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc cbrt".split())
+"""Functions that the system's library computes, lane by lane."""
+MATHS = frozenset("exp exp2 log log1p expm1 pow tanh logistic rsqrt".split()) | LIBM
+"""Functions of `icvi_jax.engine.native.functions`."""
 
 
 def operation(

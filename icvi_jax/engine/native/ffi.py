@@ -1,4 +1,4 @@
-"""XLA's way into a program: a typed FFI handler, written as text of LLVM into the program's own module.
+"""XLA's way into a program: a typed FFI handler, as text of LLVM beside the program's own.
 
     XLA_FFI_Error* handler(XLA_FFI_CallFrame*)
 
@@ -14,7 +14,6 @@ helper that starts late finds nothing to do; the last one that lets go of the jo
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import math
 import pathlib
 import re
@@ -36,6 +35,7 @@ from icvi_jax.engine.native.transpose import (
     operand_at,
     scratch_bytes,
     write_bring,
+    write_places,
 )
 
 FRAME = {"extension": 8, "api": 16, "context": 24, "arguments": 72, "results": 112}
@@ -97,16 +97,23 @@ def describe(
     return np.array(words, np.int64).view(np.uint32)
 
 
-def write_handler(layout: Layout) -> list[str]:
-    """The functions of the handler."""
+def write_handler(layout: Layout) -> str:
+    """The functions of the handler, which call the program's `run`."""
     kinds = {(stored(leaf.dtype), leaf.dtype.kind): leaf.dtype for leaf in layout.state if leaf.n}
     bring = [write_bring(layout, dtype, False) for _, dtype in sorted(kinds.items())]
     kinds = {(stored(leaf.dtype), leaf.dtype.kind): leaf.dtype for leaf in layout.state[: layout.carried] if leaf.n}
     leave = [write_bring(layout, dtype, True) for _, dtype in sorted(kinds.items())]
-    return [DECLARED, *bring, *leave, _work(layout), HELP, _handler(layout)]
+    return "\n\n".join([DECLARED, write_places(layout.width), *bring, *leave, _work(layout), HELP, _handler(layout)])
 
 
-DECLARED = "declare ptr @malloc(i64)\ndeclare void @free(ptr)\ndeclare i32 @sched_yield()"
+DECLARED = """@run = internal global ptr null
+define void @found(ptr %run) {
+  store ptr %run, ptr @run
+  ret void
+}
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare i32 @sched_yield()"""
 
 HELP = f"""define internal void @let_go(ptr %job) {{
   %at = getelementptr i64, ptr %job, i64 {JOB.index("holders")}
@@ -148,7 +155,7 @@ def _work(layout: Layout) -> str:
     for name, value in (("words", words), ("scratch", scratch)):
         code.store("i64", code.let(f"ptrtoint ptr {value} to i64"), at(mine, FIELDS.index(name)), 8)
     N = code.load("i64", at(mine, FIELDS.index("streams")), 8)
-    groups, chunk = word("groups"), word("chunk")
+    groups, chunk, run = word("groups"), word("chunk"), code.load("ptr", "@run", 8)
     code.do("br label %take")
     code.label("take")
     first = code.let(f"atomicrmw add ptr {at('%job', JOB.index('next'))}, i64 {chunk} monotonic")
@@ -172,7 +179,7 @@ def _work(layout: Layout) -> str:
             if what == "bring":
                 code.store("i64", group, at(mine, FIELDS.index("first")), 8)
                 code.store("i64", code.add(group, 1), at(mine, FIELDS.index("last")), 8)
-                code.call("run", "void", ("ptr", mine))
+                code.do(f"call void {run}(ptr {mine})")
     code.let(f"atomicrmw add ptr {at('%job', JOB.index('done'))}, i64 {code.let(f'sub i64 {last}, {first}')} release")
     code.do("br label %take")
     code.label("over")
@@ -287,9 +294,8 @@ _registered: dict[str, object] = {}
 _lock = threading.Lock()
 
 
-def register(text: str, address: int) -> str:
-    """Make a handler known to XLA; its name is the same in every process that has the same code."""
-    name = "icvi_" + hashlib.sha256(text.encode()).hexdigest()[:24]
+def register(name: str, address: int, code: object) -> str:
+    """Make a handler known to XLA, which never forgets it: so its code is kept."""
     with _lock:
         if name not in _registered:
             if (why := unavailable()) is not None:
@@ -299,7 +305,7 @@ def register(text: str, address: int) -> str:
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
             except Exception as refused:
                 raise Unavailable(f"jaxlib refuses it: {refused}") from refused
-            _registered[name] = function
+            _registered[name] = function, code
     return name
 
 

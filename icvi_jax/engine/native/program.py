@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import pathlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import jax
 import numpy as np
@@ -94,7 +96,7 @@ def _lanes(unrolled: Unrolled) -> int:
 
 
 def assemble(layout: Layout) -> str:
-    """The text of a program: the time loop, what brings samples and readings, XLA's way in."""
+    """The text of a program: the time loop, and what brings samples and readings."""
     if layout.flat is not None:
         check(layout.flat.lanes)
         scan, declared = write_scan(layout, layout.flat)
@@ -105,7 +107,7 @@ def assemble(layout: Layout) -> str:
         scan, declared = write_loops(layout)
         calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
     attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
-    parts = [scan, *write_tiles(layout), *write_handler(layout)]
+    parts = [scan, *write_tiles(layout)]
     for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
         text, more = written(name, dtype, layout.width, host().fused, host().vector, attributes)
         parts.append(text)
@@ -126,16 +128,23 @@ class Program:
         self.layout, self.text = layout, text
         short = text.count("\n") < LONG
         if layout.plan is not None:
-            passes = int(short)
+            self._passes = int(short)
         else:  # nothing is left to improve in a flat list of vectors; single numbers become vectors side by side
-            passes = 2 if layout.width == 1 and short else 0
-        self._native = Native(text, passes, cache)
+            self._passes = 2 if layout.width == 1 and short else 0
+        self._cache = cache
+        self._native = Native(text, self._passes, cache)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]
 
-    def address(self, name: str) -> int:
-        """Where a function of the program is."""
-        return self._native.address(name)
+    @cached_property
+    def handler(self) -> tuple[str, int]:
+        """XLA's way in: a name that is the same in every process with the same code, and where it is. Made when it is
+        asked for: who calls the code from Python does not wait for it."""
+        text = write_handler(self.layout)
+        # in a module of its own, and told where `run` is: LLVM's linker fails where both modules call the C library
+        self._entry = Native(text, self._passes, self._cache)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._entry.address("found"))(self._native.address("run"))
+        return f"icvi_{hashlib.sha256((self.text + text).encode()).hexdigest()[:24]}", self._entry.address("handler")
 
     def words(self, state: Tree) -> np.ndarray:
         """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.state_layout`."""
