@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
-from watching import COMMAND, PATIENCE, alarms, begun, lines, noted, samples, until
+from watching import COMMAND, PATIENCE, PIPE, alarms, begun, lines, noted, samples, until
 
-from icvi_jax.watch.mqtt import message_of
+from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.mqtt import Subscription, message_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
@@ -183,3 +188,39 @@ def test_a_retained_message_is_known_by_the_last_retained_one_of_its_topic(tmp_p
     assert unseen(again, [kept, *other], "another session") == other
     assert unseen(again, [kept], "") == []  # MQTT 3.1.1
     assert unseen(again, [kept]) == [kept]  # not a repeat, but a sensor that says the same again
+
+
+def test_a_broker_without_mqtt_5_is_asked_again_in_the_older_protocol(tmp_path, require, capfd):
+    require("paho")
+    acknowledged = threading.Event()
+
+    def serve(server):
+        while not acknowledged.is_set():
+            talk, _ = server.accept()
+            with talk:
+                while packet := talk.recv(4096):
+                    kind = packet[0] >> 4
+                    if kind == 1 and packet[8] == 5:  # CONNECT: the version
+                        talk.sendall(b"\x20\x02\x00\x01")
+                        break
+                    if kind == 1:
+                        talk.sendall(b"\x20\x02\x00\x00")
+                    elif kind == 8:  # SUBSCRIBE; two may come at once
+                        talk.sendall(b"\x90\x03" + packet[2:4] + b"\x01")
+                        talk.sendall(b'\x32\x11\x00\x06farm/a\x00\x07{"v":1}')
+                    elif kind == 4:
+                        acknowledged.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=[server], daemon=True).start()
+        source = Subscription(f"127.0.0.1:{server.getsockname()[1]}", "farm/#", tmp_path / "kept")
+        watch = Watch(PIPE, Reader, Rules(), io.StringIO())
+        watch.begin(source)
+        end = time.monotonic() + 60
+        for batch in source.batches():
+            watch.turn(batch)
+            if acknowledged.is_set() or time.monotonic() > end:
+                break
+        source.close()
+        watch.close()
+    assert watch.samples >= 1 and "the broker has no MQTT 5: using 3.1.1" in capfd.readouterr().err
