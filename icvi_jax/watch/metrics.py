@@ -72,9 +72,10 @@ class Metrics:
             "icvi_refused_samples", "Samples of nodes beyond the most that there may be", watch.refused
         )
         yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
-        levels = GaugeMetricFamily("icvi_score", "Distress score over all nodes", labels=["quantile"])
-        for quantile in (0.5, 0.9, 0.99, 1.0):
-            levels.add_metric([f"{quantile:g}"], float(np.quantile(score, quantile)) if score.size else 0.0)
+        # not the label `quantile`: that is of summaries, and this is a gauge
+        levels = GaugeMetricFamily("icvi_score", "Distress score that this share of nodes is within", labels=["share"])
+        for share in (0.5, 0.9, 0.99, 1.0):
+            levels.add_metric([f"{share:g}"], float(np.quantile(score, share)) if score.size else 0.0)
         yield levels
         worst = GaugeMetricFamily("icvi_worst_score", "Distress score of the worst nodes", labels=["rank", "node"])
         for rank, row in enumerate(np.argsort(-score, kind="stable")[: self.worst], 1):

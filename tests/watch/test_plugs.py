@@ -337,3 +337,19 @@ def test_the_demo_of_the_documentation(require):
     assert done.returncode == 0, done.stdout + done.stderr
     for said in ("its alarm fires: yes", "sent again: yes", "resolved: yes", "Home Assistant shows that: yes"):
         assert said in done.stdout
+
+
+def test_no_gauge_of_prometheus_imitates_a_summary(require):
+    require("prometheus_client")
+    from types import SimpleNamespace
+
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from icvi_jax.watch.metrics import exposition
+
+    shard = SimpleNamespace(rows={"a": 0, "b": 1, "c": 2}, score=np.array([1.0, 2, 4]), standing=np.zeros(3, bool))
+    fleet = SimpleNamespace(shards=[shard], samples=3, alarms=0, bad=0, old=0, refused=0)
+    families = list(text_string_to_metric_families(exposition(fleet, 1).decode()))
+    scores = {s.labels["share"]: s.value for f in families if f.name == "icvi_score" for s in f.samples}
+    assert scores["0.5"] == 2 and scores["1"] == 4
+    assert not any("quantile" in s.labels for f in families if f.type != "summary" for s in f.samples)
