@@ -16,10 +16,15 @@ from icvi_jax.numerics.moments import weights
 from icvi_jax.spec import derived, is_number, made, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
+from icvi_jax.statistics.memo import Memo
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
 
 S = TypeVar("S")
 """A state."""
+
+MANY_COORDINATES = 128
+"""Centres with fewer coordinates, k p, have their distances computed anew at every step: reading and writing those that
+are kept takes as long."""
 
 
 class PanelState(NamedTuple):
@@ -117,6 +122,15 @@ class Panel:
         """Whether it must know which slots belong to one cluster."""
         return self.of == "clusters" or any(index.grouped for index in self.indices)
 
+    def kept(self, k: int, features: int) -> tuple[str, ...]:
+        """What is kept from step to step for a clusterer that is `local`: nothing where all of it costs less anew."""
+        if self.of != "slots" or self.norm is not None or k < 3 or features < 4:
+            return ()
+        names = {name for index in self.indices for name in index.kept()}
+        if k * features < MANY_COORDINATES:
+            names &= {"cross_entropies", "logdet"}  # a pair of these costs p³
+        return tuple(sorted(names))
+
     def init(
         self, k: int, features: int, streams: tuple[int, ...] = (), xp: Namespace = jnp, dtype: DType | None = None
     ) -> PanelState:
@@ -204,14 +218,19 @@ class Panel:
         return self.observe(state, event, elapsed)
 
     def observe(
-        self, state: PanelState, event: Event, elapsed: Array | None = None, crisp: bool = False
+        self,
+        state: PanelState,
+        event: Event,
+        elapsed: Array | None = None,
+        crisp: bool = False,
+        memo: Memo | None = None,
     ) -> tuple[PanelState, dict[str, Array]]:
         """State and values after what a clusterer did with one sample, relative to the anchor of the state.
 
-        All ways to step a panel lead here. `crisp`: memberships are 0 or 1.
+        All ways to step a panel lead here. `crisp`: memberships are 0 or 1. `memo`: what is kept from step to step.
         """
         statistics = self.update(state.statistics, event, elapsed, crisp)
-        values = self.values(statistics, event.after, event.ready)
+        values = self.values(statistics, event.after, event.ready, memo)
         return state.after(event)._replace(statistics=statistics), values
 
     def update(
@@ -247,9 +266,11 @@ class Panel:
         found = {part.name: part.merge(States(statistics), merge) for part in self.statistics}
         return {name: statistics[name] if new is None else new for name, new in found.items()}
 
-    def values(self, statistics: Mapping[str, State], prototypes: Prototypes, ready: Array) -> dict[str, Array]:
+    def values(
+        self, statistics: Mapping[str, State], prototypes: Prototypes, ready: Array, memo: Memo | None = None
+    ) -> dict[str, Array]:
         """Values of all indices; NaN if not `ready`, without an active slot, and if all clusters are single samples."""
-        stats = self.stats(statistics, prototypes)
+        stats = self.stats(statistics, prototypes, memo)
         xp = stats.xp
         lam = cast(self.forgetting, stats.centers)
         ready = ready & (stats.k > 0)
@@ -261,10 +282,11 @@ class Panel:
             values[index.name] = xp.where(ok, value, xp.full_like(value, xp.nan))
         return values
 
-    def stats(self, statistics: Mapping[str, State], prototypes: Prototypes) -> Stats:
+    def stats(self, statistics: Mapping[str, State], prototypes: Prototypes, memo: Memo | None = None) -> Stats:
         """What indices get: views of the statistics at the given prototypes."""
         parts, slots = self.statistics, self._view(prototypes)
-        return Stats(parts, *((statistics, slots) if self.of == "slots" else gathered(parts, statistics, slots)), slots)
+        views = (statistics, slots) if self.of == "slots" else gathered(parts, statistics, slots)
+        return Stats(parts, *views, slots, memo)
 
     def seen_by(self, x: Array) -> Array:
         """Coordinates (…, p, *streams) in the norm: Lᵀx with A = LLᵀ."""

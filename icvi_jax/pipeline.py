@@ -21,6 +21,8 @@ from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, made, settle, spec, whole
 from icvi_jax.standardize import Standardize
+from icvi_jax.statistics import memo
+from icvi_jax.statistics.memo import Memo
 from icvi_jax.types import Alarm, Array, Diagnostics, DType, Event, Namespace, Prototypes, Reading, State
 
 SURPRISE = "surprise"
@@ -38,6 +40,8 @@ class PipelineState(NamedTuple):
     clusterer : state of the clusterer, or None. The centres are here only: `panel` asks it for them.
     statistics : states by name of the statistic.
     monitors : states of the monitors by name.
+    kept : what indices computed for pairs of slots, by name: of a clusterer that is `local`, most of it holds at the
+        next step too. It follows from the rest; see `Pipeline.recalled`.
 
     Examples
     --------
@@ -54,6 +58,7 @@ class PipelineState(NamedTuple):
     clusterer: State | None
     statistics: dict[str, State]
     monitors: dict[str, State]
+    kept: dict[str, Array]
 
     @property
     def panel(self) -> PanelState:
@@ -192,8 +197,22 @@ class Pipeline:
                 else monitor.init(streams, xp, dtype)
                 for name, monitor in self.monitors.items()
             },
+            kept=memo.start(self._kept(features), self.slots, streams, xp, dtype),
         )
         return own_arrays(start, xp)
+
+    def _kept(self, features: int) -> tuple[str, ...]:
+        """Names of what is kept from step to step."""
+        local = self.panel is not None and self.clusterer is not None and self.clusterer.local
+        return self.panel.kept(self.slots, features) if local and self.panel is not None else ()
+
+    def recalled(self, state: PipelineState) -> PipelineState:
+        """`state` with all that is kept from step to step computed anew, from centres and statistics."""
+        found = Memo(self._kept(state.anchor.high.shape[0]))
+        if self.panel is not None and state.clusterer is not None:
+            there = state.panel.prototypes
+            self.panel.values(state.statistics, there, namespace(there.active).any(there.active, axis=0), found)
+        return state._replace(kept=dict(sorted(found.new.items())))
 
     @property
     def step(self) -> PipelineStep:
@@ -229,14 +248,17 @@ class Pipeline:
         scaler = state.scaler
         if self.standardize is not None and scaler is not None:
             scaler, x = self.standardize.step(scaler, x, seen)
-        clusterer, event = state.clusterer, _nothing(x, seen)
+        clusterer, event, kept = state.clusterer, _nothing(x, seen), state.kept
         if self.clusterer is not None:
             clusterer, event = self.clusterer.step(state.clusterer, x, seen)
         if self.panel is None or self.clusterer is None:
             missing, statistics, values = advance(state.missing, ~seen), state.statistics, dict[str, Array]()
         else:
-            panel, values = self.panel.observe(state.panel, event, elapsed, self.clusterer.crisp)
-            missing, statistics = panel.missing, panel.statistics
+            if state.kept and event.moved is None:
+                raise TypeError(f"{type(self.clusterer).__name__}.step: it is local, so the event must have `moved`")
+            found = Memo(tuple(state.kept), state.kept, event.moved or ())
+            panel, values = self.panel.observe(state.panel, event, elapsed, self.clusterer.crisp, found)
+            missing, statistics, kept = panel.missing, panel.statistics, dict(sorted(found.new.items()))
         shown, centers = event.shown, event.after.centers
         if shown is None:
             raise TypeError(f"{type(self.clusterer).__name__}.step: the event must have `shown`, which readings show")
@@ -244,7 +266,7 @@ class Pipeline:
         if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
-        return PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors), Reading(
+        return PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors, kept), Reading(
             values,
             shown.label,
             event.u,

@@ -101,6 +101,8 @@ class Event(NamedTuple):
     begin : (*streams) or None. Where True, evaluation starts with this sample as in the paper: dispersion from zero,
         every active slot with the mass `begin_mass`. None: statistics start with the first sample.
     begin_mass : number of samples before evaluation began; None with `begin`.
+    moved : one-hot masks (k, *streams), boolean: the only slots whose centre, use or members this sample changed, each
+        all False where it changed none. None: any slot may have changed. A clusterer that is `local` gives them.
 
     Examples
     --------
@@ -123,6 +125,7 @@ class Event(NamedTuple):
     merge: Merge | None = None
     begin: Array | None = None
     begin_mass: Array | None = None
+    moved: tuple[Array, ...] | None = None
 
 
 class Alarm(NamedTuple):

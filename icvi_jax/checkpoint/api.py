@@ -225,6 +225,7 @@ def _understood(
         raise CheckpointError(f"{path}: from {age} version (layout {schema}; this version reads up to {SCHEMA})")
     configuration = header["configuration"]
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
+    without = not any(name.startswith(".kept") for name in fields)  # a file of 0.2 and before
     if schema < SCHEMA:
         configuration, fields = migrated(schema, configuration, fields, pipe)
     configuration, kind = first_changes(configuration, fields, pipe)
@@ -232,6 +233,10 @@ def _understood(
     if other:
         raise CheckpointError(f"{path}: of another configuration: {other}")
     anchor = fields[".anchor.high"]
+    fresh = template(kind, anchor)
+    recall = bool(fresh.kept) and without
+    if recall:
+        fields = fields | {name: a for name, a in fields_of(fresh).items() if name.startswith(".kept")}
     named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
     told = header["dtype"], [header["features"], *header["streams"]]
     problem = misfit(kind, fields)
@@ -240,8 +245,8 @@ def _understood(
     if xp is not np and anchor.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
         advice = "load it with xp=numpy, or call jax.config.update('jax_enable_x64', True) first"
         raise CheckpointError(f"{path}: has float64, which JAX would round to float32: {advice}")
-    form = jax.tree.structure(template(kind, anchor))
-    state = jax.tree.map(xp.asarray, jax.tree.unflatten(form, list(fields.values())))
+    state: PipelineState = jax.tree.unflatten(jax.tree.structure(fresh), list(fields.values()))
+    state = jax.tree.map(xp.asarray, kind.recalled(state) if recall else state)
     position, names = arrays.get("position"), header["names"]
     return Checkpoint(
         state,

@@ -41,6 +41,8 @@ class Clusterer(ABC):
     name : its name on the command line, such as "sk-means".
     crisp : whether memberships are always 0 or 1, so that the fuzzifier has no effect.
     grouped : whether a cluster may have several slots: then prototypes have names.
+    local : whether a sample changes few slots and events say which, `Event.moved`: then what indices compute for each
+        pair of slots is kept from step to step, and only the pairs of those slots are computed again.
     size, finds_k, cost, forgets, avoid : for the catalogue; see `icvi_jax.clusterers.catalogue`.
     usual : the default size on the command line.
 
@@ -61,6 +63,11 @@ class Clusterer(ABC):
     cost: ClassVar[str] = "k p"
     forgets: ClassVar[str] = "nothing."
     avoid: ClassVar[str] = "Nothing is known yet."
+
+    @property
+    def local(self) -> bool:
+        """Whether events say which slots a sample changed."""
+        return False
 
     @property
     @abstractmethod

@@ -76,6 +76,10 @@ class SequentialKMeans(Clusterer):
     def slots(self) -> int:
         return self.k
 
+    @property
+    def local(self) -> bool:
+        return self.warmup != "paper"  # which begins the statistics of all slots anew
+
     def least(self, features: int) -> int:
         return self.k
 
@@ -112,5 +116,6 @@ class SequentialKMeans(Clusterer):
             shown=Diagnostics(label, count(new.active), none, none, label, surprise(e, active, seen)),
             begin=seen & full & ~ready if paper else None,
             begin_mass=xp.astype(xp.sum(state.counts, axis=0, dtype=xp.int32), x.dtype) if paper else None,
+            moved=None if paper else (hit,),
         )
         return new, event

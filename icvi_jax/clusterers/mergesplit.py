@@ -130,6 +130,10 @@ class MergeSplit(Clusterer):
         wanted = "a finite number of at least 0"
         number("MergeSplit", "traffic", self.traffic, 0 <= self.traffic < float("inf"), wanted)
 
+    @property
+    def local(self) -> bool:
+        return True
+
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> MergeSplitState:
         K = self.slots
         flat, none = xp.zeros((K, *streams), dtype=dtype), xp.zeros((K, *streams), dtype=xp.int32)
@@ -204,6 +208,7 @@ class MergeSplit(Clusterer):
             shown=Diagnostics(position(given), k, none, none, name, surprise(e, active, seen)),
             born=new,
             merge=merge,
+            moved=(given, merge.into),
         )
         return made, event
 

@@ -89,6 +89,10 @@ class RebirthKMeans(Clusterer):
     def slots(self) -> int:
         return self.k
 
+    @property
+    def local(self) -> bool:
+        return True
+
     def least(self, features: int) -> int:
         return self.k
 
@@ -153,5 +157,6 @@ class RebirthKMeans(Clusterer):
             ready=new.ready,
             shown=Diagnostics(label, count(new.active), none, none, cluster, surprise(e, active, seen)),
             born=hit & reborn,
+            moved=(hit,),
         )
         return new, event

@@ -49,6 +49,10 @@ class Index(ABC):
         """The statistics it uses with its settings: `needs`, unless overridden."""
         return self.needs
 
+    def kept(self) -> tuple[str, ...]:
+        """Names of what it uses that can be kept from step to step, see `Memo`; none unless overridden."""
+        return ()
+
     def scaled(self, value: float, by: float, features: int, k: int) -> float:
         """The new `value` when all samples and centres are multiplied by `by`; unchanged unless overridden."""
         return value

@@ -43,6 +43,9 @@ class NegentropyIncrement(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion, OverallCovariance)
 
+    def kept(self) -> tuple[str, ...]:
+        return ("logdet",)
+
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, mass = stats.xp, stats[Dispersion].mass
         total = xp.sum(mass, axis=0)
@@ -85,6 +88,9 @@ class RepresentativeCIP(Comparison):
     range: ClassVar = (-float("inf"), float("inf"))
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
+
+    def kept(self) -> tuple[str, ...]:
+        return ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
@@ -132,6 +138,9 @@ class RepresentativeCrossEntropy(Comparison):
     range: ClassVar = (-float("inf"), float("inf"))
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
+
+    def kept(self) -> tuple[str, ...]:
+        return ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]

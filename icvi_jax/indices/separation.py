@@ -56,6 +56,9 @@ class XieBeni(Index):
     def statistics(self) -> tuple[type[AnyStatistic], ...]:
         return (*self.needs, FadedReach) if self.lone == "faded" else self.needs
 
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",)
+
     def value(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
         J, h = stats[Dispersion].total, stats[Separation].smallest
@@ -95,6 +98,9 @@ class Kwon(Comparison):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",)
+
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         spread = divide(stats.over_slots(stats.from_hub), stats.k, stats.xp.nan)
         return divide(stats[Dispersion].total + spread, stats[Separation].smallest, stats.xp.inf)
@@ -131,6 +137,9 @@ class DaviesBouldin(Index):
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
 
+    def kept(self) -> tuple[str, ...]:
+        return ("distances", "inverse_root" if self.root else "inverse")
+
     def value(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
         mass, pairs = stats[Dispersion].mass, stats[Separation].pairs
@@ -142,14 +151,24 @@ class DaviesBouldin(Index):
         alone = divide(stats.over_slots(L), h, xp.inf)
         if pairs.k == 1:
             return alone
-        inverse = [1 / xp.where(d > 0, d, xp.ones_like(d)) for d in self._lengths(xp, stats[Separation].distances)]
         spread = pairs.each(lambda a, b: a + b, L)
-        worst = pairs.row_most([s * r for s, r in zip(spread, inverse)])
+        worst = pairs.row_most([s * r for s, r in zip(spread, self._inverse(stats))])
         many = divide(stats.over_slots(worst), xp.where(h > 0, stats.k, xp.zeros_like(h)), xp.inf)
         return xp.where(stats.k > 1, many, alone)
 
-    def _lengths(self, xp: Namespace, distances: Terms) -> Terms:
-        return [_root(xp, d) for d in distances] if self.root else distances
+    def _inverse(self, stats: Stats) -> Terms:
+        """1 / D_ij, or 1 / √D_ij; anything where it is 0. A list that is kept needs a division a slot, not a pair."""
+        xp, pairs, distances = stats.xp, stats[Separation].pairs, stats[Separation].distances
+
+        def inverse(d: Array) -> Array:
+            d = _root(xp, d) if self.root else d
+            return 1 / xp.where(d > 0, d, xp.ones_like(d))
+
+        if not pairs.list:
+            return [inverse(d) for d in distances]
+        v = stats.centers
+        renew = lambda old, moved: pairs.renewed_distances(old, moved, v, inverse)  # noqa: E731
+        return [stats.memo.of(self.kept()[-1], lambda: inverse(distances[0]), renew)]
 
 
 def _root(xp: Namespace, a: Array) -> Array:
@@ -187,6 +206,9 @@ class GeneralizedDunn43(Comparison):
     root: bool = static(False)
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Separation)
+
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         widest = stats[Dispersion].widest
@@ -258,6 +280,9 @@ class PBM(Comparison):
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Overall, Separation)
 
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",)
+
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         W = stats[Dispersion].total
         a = divide(stats[Overall].scatter, W, 0.0) * divide(stats[Separation].largest, stats.k, 0.0)
@@ -296,6 +321,9 @@ class PartitionSeparation(Comparison):
     positive: ClassVar = False
     scattered: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Separation)
+
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp

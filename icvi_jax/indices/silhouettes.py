@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Comparison, Index, divide, given
+from icvi_jax.numerics.pairs import Terms
 from icvi_jax.spec import one_of, spec, static
 from icvi_jax.statistics import Count, Dispersion, Separation, Silhouettes, Stats
 from icvi_jax.types import Array
@@ -45,6 +46,9 @@ class CentroidSilhouette(Comparison):
     positive: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Separation)
 
+    def kept(self) -> tuple[str, ...]:
+        return ("distances",) if self.peer else ("distances", "across")
+
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, pairs = stats.xp, stats[Separation].pairs
         mean, scatter = stats[Dispersion].mean, stats[Dispersion].scatter
@@ -52,10 +56,20 @@ class CentroidSilhouette(Comparison):
             others = pairs.ordered(lambda _, sj: sj, scatter)
             b = pairs.row_least([s + d for s, d in zip(others, pairs.across(stats.centers, mean))])
         else:
-            b = scatter + pairs.row_least(pairs.across(mean, stats.centers))
+            b = scatter + pairs.row_least(self._across(stats))
         a = stats[Dispersion].level
         each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), xp.ones_like(a)), xp.nan)
         return given(stats[Dispersion].empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))
+
+    def _across(self, stats: Stats) -> Terms:
+        """‖m_i − v_j‖² for all i and j."""
+        pairs, m, v = stats[Separation].pairs, stats[Dispersion].mean, stats.centers
+        if "across" not in stats.memo:
+            return pairs.across(m, v)
+        full = lambda: stats.xp.concat(pairs.across(m, v))  # noqa: E731
+        both = stats.memo.of("across", full, lambda old, moved: pairs.renewed_across(old, moved, m, v))
+        half = both.shape[0] // 2
+        return [both[:half, ...], both[half:, ...]]
 
 
 @spec

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import array_api_compat
 import numpy as np
 
@@ -90,6 +92,33 @@ def smaller(a: Array, b: Array) -> Array:
 def larger(a: Array, b: Array) -> Array:
     """The larger of two arrays without NaN."""
     return namespace(a).where(a > b, a, b)
+
+
+def extreme(pick: Callable[[Array, Array], Array], a: Array) -> Array:
+    """The `smaller` or `larger` of all rows of `a` (n, …), two by two; `min` and `max` would also look for NaN."""
+    while a.shape[0] > 1:
+        half = a.shape[0] // 2
+        both = pick(a[:half, ...], a[half : 2 * half, ...])
+        a = namespace(a).concat([both, a[2 * half :, ...]]) if a.shape[0] % 2 else both
+    return a[0, ...]
+
+
+def selected(a: Array, onehot: Array) -> Array:
+    """The row of `a` (k, …, *streams) that the one-hot `onehot` (k, *streams) points at; any row where it is all False.
+
+    Rows are compared two by two: one selection for each row but one, and no sum.
+    """
+    xp = namespace(a)
+    mask = xp.reshape(onehot, (onehot.shape[0],) + (1,) * (a.ndim - onehot.ndim) + tuple(onehot.shape[1:]))
+    while a.shape[0] > 1:
+        half = a.shape[0] // 2
+        right = mask[half : 2 * half, ...]
+        both = xp.where(right, a[half : 2 * half, ...], a[:half, ...])
+        some = mask[:half, ...] | right
+        odd = a.shape[0] % 2
+        a = xp.concat([both, a[2 * half :, ...]]) if odd else both
+        mask = xp.concat([some, mask[2 * half :, ...]]) if odd else some
+    return a[0, ...]
 
 
 def first_equal(d: Array, target: Array) -> Array:

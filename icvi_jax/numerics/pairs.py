@@ -1,13 +1,25 @@
-"""All pairs of slots, in the best form for the arrays: each pair once for fleets, otherwise rows or a square."""
+"""All pairs of slots, in the best form for the arrays: each pair once where that pays, otherwise rows or a square."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import TypeAlias
 
 from icvi_jax.array_api import Array
-from icvi_jax.numerics.arrays import UNROLL, far, larger, namespace, pointed, slots, smaller, smallest, squares
+from icvi_jax.numerics.arrays import (
+    UNROLL,
+    extreme,
+    far,
+    larger,
+    namespace,
+    pointed,
+    selected,
+    slots,
+    smaller,
+    smallest,
+    squares,
+)
 
 Terms: TypeAlias = list[Array]
 """Values for each pair, in one array or several: see `Pairs`."""
@@ -23,27 +35,37 @@ class Pairs:
     are not both active. `least`, `most` and `total` reduce over all pairs, `row_least` and `row_most` over the
     partners j of each slot i.
 
-    There are three forms with the same meaning, chosen by shape. A fleet with few slots gets a triangle: slot i with
-    those after it, each pair once, one term for each i (the fast form). A fleet with many slots gets each slot with
-    all, so that the code grows with k and not k². One stream gets a `(k, k)` square.
+    There are four forms with the same meaning. Terms that are kept from step to step are a list: one array of all
+    pairs i < j, row by row (see `renewed`). Otherwise the shape decides. A fleet with few slots gets a triangle: slot i
+    with those after it, each pair once, one term for each i (the fast form). A fleet with many slots gets each slot
+    with all, so that the code grows with k and not k². One stream gets a `(k, k)` square.
 
     Parameters
     ----------
     active : (k, *streams), boolean.
+    kept : whether terms are kept from step to step.
     """
 
-    def __init__(self, active: Array) -> None:
+    def __init__(self, active: Array, kept: bool = False) -> None:
         self.xp = namespace(active)
         self.active = active
         self.k = active.shape[0]
         self.rank = active.ndim - 1
-        self.square = self.rank == 0
-        self.triangle = not self.square and self.k <= UNROLL
+        self.list = kept
+        self.square = self.rank == 0 and not kept
+        self.triangle = not self.square and self.k <= UNROLL and not kept
+        self.once = self.triangle or self.list
+
+    def _take(self, a: Array, rows: tuple[int, ...]) -> Array:
+        return self.xp.take(a, self.xp.asarray(rows), axis=0)
 
     def _sides(self, a: Array, ordered: bool) -> list[tuple[Array, Array]]:
         if self.triangle:
             sides = [(a[i, ...], a[i + 1 :, ...]) for i in range(self.k - 1)]
             return sides + [(right, left) for left, right in sides] if ordered else sides
+        if self.list:
+            left, right = (self._take(a, ends) for ends in ends_of(self.k))
+            return [(left, right), (right, left)] if ordered else [(left, right)]
         if self.square:
             return [(a[:, None, ...], a[None, ...])]
         return [(a[i, ...], a) for i in range(self.k)]
@@ -64,7 +86,7 @@ class Pairs:
     def both(self) -> Terms:
         """Terms that say whether two different slots are both active."""
         terms = self.each(lambda a, b: a & b, self.active)
-        if self.triangle:
+        if self.once:
             return terms
         index = slots(self.active, self.k)
         if self.square:
@@ -82,15 +104,45 @@ class Pairs:
 
     def distances(self, v: Array) -> Terms:
         """Squared distances of the centres `v` (k, p, *streams); larger than all real ones unless both are active."""
-        if self.triangle:
+        if self.once:
             return self.each(self._apart, self._parked(v))
         return self.keep(self.each(self._apart, v), far(v.dtype, self.xp))
 
     def across(self, a: Array, b: Array) -> Terms:
         """Squared distances ‖a_i − b_j‖² of points (k, p, *streams), as `ordered` terms; inactive ones as above."""
-        ends = (self._parked(a), self._parked(b)) if self.triangle else (a, b)
+        ends = (self._parked(a), self._parked(b)) if self.once else (a, b)
         terms = self.ordered(lambda ai, _bi, _aj, bj: self._apart(ai, bj), *ends)
-        return terms if self.triangle else self.keep(terms, far(a.dtype, self.xp))
+        return terms if self.once else self.keep(terms, far(a.dtype, self.xp))
+
+    def renewed_distances(self, old: Array, moved: Sequence[Array], v: Array, of: Function | None = None) -> Array:
+        """The list of `distances`, or of a function of them, after the slots `moved` changed, from the one before."""
+        f = self._apart if of is None else lambda a, b: of(self._apart(a, b))
+        return self.renewed([old], moved, f, self._parked(v))[0]
+
+    def renewed_across(self, old: Array, moved: Sequence[Array], a: Array, b: Array) -> Array:
+        """The lists of `across`, one behind the other, after the slots `moved` changed, from those before."""
+        ends, half = (self._parked(a), self._parked(b)), old.shape[0] // 2
+        parts = old[:half, ...], old[half:, ...]
+        return self.xp.concat(self.renewed(parts, moved, lambda ai, _bi, _aj, bj: self._apart(ai, bj), *ends))
+
+    def renewed(self, old: Sequence[Array], moved: Sequence[Array], f: Function, *arrays: Array) -> Terms:
+        """Terms f of all pairs, of which only those of the slots `moved`, one-hot masks, differ from `old`.
+
+        One term in `old`: f is symmetric. Two: f(i, j) and f(j, i), as `ordered` has them. Each slot costs k terms and
+        two selections a pair, whatever f costs.
+        """
+        xp, (left, right) = self.xp, ends_of(self.k)
+        terms = list(old)
+        for hit in moved:
+            mine = [selected(a, hit)[None, ...] for a in arrays]
+            rows = [f(*mine, *arrays)]
+            if len(terms) > 1:
+                rows.append(f(*arrays, *mine))
+            i, j = self._take(hit, left), self._take(hit, right)
+            for n, term in enumerate(terms):  # rows: f(hit, ·) and f(·, hit)
+                out, into = rows[n], rows[len(rows) - 1 - n]
+                terms[n] = xp.where(i, self._take(out, right), xp.where(j, self._take(into, left), term))
+        return terms
 
     def _apart(self, a: Array, b: Array) -> Array:
         return self.inner((a - b) * (a - b))
@@ -102,6 +154,8 @@ class Pairs:
         return xp.where(self.active[:, None, ...], v, xp.broadcast_to(place, v.shape))
 
     def _all(self, terms: Terms, pick: Callable[[Array, Array], Array], over: Function) -> Array:
+        if self.once and over is not self.xp.sum:
+            return reduce(pick, [extreme(pick, t) for t in terms])
         axes = (0, 1) if self.square else (0,)
         return reduce(pick, [over(t, axis=axes) for t in terms])
 
@@ -116,11 +170,16 @@ class Pairs:
     def total(self, terms: Terms) -> Array:
         """The sum of all terms of a symmetric f, each pair once; terms not both active must be 0."""
         whole = self._all(terms, lambda a, b: a + b, self.xp.sum)
-        return whole if self.triangle else whole / 2
+        return whole if self.once else whole / 2
 
     def _rows(self, terms: Terms, pick: Callable[[Array, Array], Array], over: Function) -> Array:
         if self.square:
             return over(terms[0], axis=1)
+        if self.list:
+            whole = terms[0] if len(terms) == 1 else self.xp.concat(terms)
+            partners = self._take(whole, partners_of(self.k, len(terms) > 1))
+            partners = self.xp.reshape(partners, (self.k - 1, self.k, *whole.shape[1:]))
+            return self.xp.sum(partners, axis=0) if over is self.xp.sum else extreme(pick, partners)
         if not self.triangle:
             return self.xp.stack([over(t, axis=0) for t in terms])
         after, before = terms[: self.k - 1], terms[-(self.k - 1) :]  # the same terms if f is symmetric
@@ -135,6 +194,9 @@ class Pairs:
     def matrix(self, terms: Terms, diagonal: float) -> Array:
         """The terms of a symmetric f as one array (k, k, *streams), with the number `diagonal` on its diagonal."""
         xp = self.xp
+        if self.list:
+            whole = xp.concat([terms[0], xp.full_like(terms[0][:1, ...], diagonal)])
+            return xp.reshape(self._take(whole, square_of(self.k)), (self.k, self.k, *whole.shape[1:]))
         if not self.triangle:
             whole = terms[0] if self.square else xp.stack(terms)
             index = slots(whole, self.k)
@@ -186,3 +248,28 @@ def cheapest_merge(v: Array, n: Array) -> tuple[Array, Array, Array]:
     row = ward_cost(mass, n, squares(center - v, 1))
     second = smallest(xp.where(first, xp.full_like(row, xp.inf), row))
     return xp.min(rows, axis=0), first, second
+
+
+@lru_cache(maxsize=64)
+def ends_of(k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first and the second slot of each pair in a list."""
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    return tuple(i for i, _ in pairs), tuple(j for _, j in pairs)
+
+
+@lru_cache(maxsize=64)
+def square_of(k: int) -> tuple[int, ...]:
+    """Where in a list each element of a `(k, k)` square is; the diagonal is behind the list."""
+    place = {pair: n for n, pair in enumerate(zip(*ends_of(k)))}
+    return tuple(place.get((min(i, j), max(i, j)), len(place)) for i in range(k) for j in range(k))
+
+
+@lru_cache(maxsize=64)
+def partners_of(k: int, ordered: bool) -> tuple[int, ...]:
+    """Where in a list the pairs of each slot are: k − 1 rows of k places, one for each slot.
+
+    In a list of `ordered` terms all (j, i) are behind all (i, j).
+    """
+    square, pairs = square_of(k), k * (k - 1) // 2
+    steps = ((i, (i + by) % k) for by in range(1, k) for i in range(k))
+    return tuple(square[k * i + j] + pairs * (ordered and j < i) for i, j in steps)

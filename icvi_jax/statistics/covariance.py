@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics import cholesky, ellipsoid, moments
-from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.arrays import namespace, selected
 from icvi_jax.numerics.moments import Moments
+from icvi_jax.numerics.pairs import Pairs
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
 from icvi_jax.statistics.dispersion import Dispersion, Overall
+from icvi_jax.statistics.memo import Memo
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Covariance(_Shape):
 
     @staticmethod
     def view(stats: Stats, state: CovarianceState) -> CovarianceView:
-        return CovarianceView(stats, state, stats[Dispersion].mean)
+        return CovarianceView(stats, state, stats[Dispersion].mean, stats.memo)
 
     @staticmethod
     def weights(step: Step) -> Array:
@@ -127,7 +129,7 @@ class OverallCovariance(_Shape):
 
     @staticmethod
     def view(stats: Stats, state: CovarianceState) -> CovarianceView:
-        return CovarianceView(stats, state, stats[Overall].mean)
+        return CovarianceView(stats, state, stats[Overall].mean, Memo())
 
     @staticmethod
     def weights(step: Step) -> Array:
@@ -158,8 +160,9 @@ class CovarianceView:
     both : whether both slots of a pair are active, in the same form.
     """
 
-    def __init__(self, stats: Stats, state: CovarianceState, mean: Array) -> None:
-        self._stats, self._state, self._mean = stats, state, mean
+    def __init__(self, stats: Stats, state: CovarianceState, mean: Array, memo: Memo) -> None:
+        self._stats, self._state, self._mean, self._memo = stats, state, mean, memo
+        self._pairs = Pairs(stats.active, kept=True) if "cross_entropies" in memo else None
         self._p = stats.centers.shape[1]
         self._ridge = math.pow(10.0, -12 / self._p)
 
@@ -178,19 +181,39 @@ class CovarianceView:
     @cached_property
     def logdet(self) -> Array:
         S, least = self._raised
-        return cholesky.logdet(S, self._p, least)
+        if "logdet" not in self._memo:
+            return cholesky.logdet(S, self._p, least)
+
+        def renew(old: Array, moved: Sequence[Array]) -> Array:
+            for hit in moved:
+                mine, lowest = selected(S, hit)[None, ...], selected(least, hit)[None, ...]
+                old = self._stats.xp.where(hit, cholesky.logdet(mine, self._p, lowest), old)
+            return old
+
+        return self._memo.of("logdet", lambda: cholesky.logdet(S, self._p, least), renew)
 
     @cached_property
     def both(self) -> list[Array]:
-        return self._pieces(lambda a, b: a & b, self._stats.active)
+        return self._pieces(lambda a, b: a & b, self._stats.active) if self._pairs is None else self._pairs.both
 
     @cached_property
     def cross_entropies(self) -> list[Array]:
+        if (pairs := self._pairs) is not None:
+            each = (*self._raised, self._mean)
+
+            def apart(Si: Array, least_i: Array, mi: Array, Sj: Array, least_j: Array, mj: Array) -> Array:
+                return self._apart(Si + Sj, mi - mj, least_i + least_j)
+
+            full = lambda: pairs.each(apart, *each)[0]  # noqa: E731
+            renew = lambda old, moved: pairs.renewed([old], moved, apart, *each)[0]  # noqa: E731
+            return [self._memo.of("cross_entropies", full, renew)]
         d = self._pieces(lambda a, b: a - b, self._mean)
         pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
-        constant = self._p * math.log(2 * math.pi) / 2
-        both = (cholesky.gaussian(*parts) for parts in zip(pooled, d, least))
-        return [(F + logdet) * 0.5 + constant for F, logdet in both]
+        return [self._apart(*parts) for parts in zip(pooled, d, least)]
+
+    def _apart(self, S: Array, d: Array, least: Array) -> Array:
+        F, logdet = cholesky.gaussian(S, d, least)
+        return (F + logdet) * 0.5 + self._p * math.log(2 * math.pi) / 2
 
     def _pieces(self, f: Callable[[Array, Array], Array], a: Array) -> list[Array]:
         """f(a_i, a_j) for all i < j, as one array for one stream."""

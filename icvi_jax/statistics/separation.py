@@ -74,11 +74,15 @@ class SeparationView:
 
     def __init__(self, stats: Stats, state: SeparationState) -> None:
         self._stats, self._reach = stats, state.reach
-        self.pairs = Pairs(stats.active)
+        self.pairs = Pairs(stats.active, kept="distances" in stats.memo)
 
     @cached_property
     def distances(self) -> Terms:
-        return self.pairs.distances(self._stats.centers)
+        pairs, v = self.pairs, self._stats.centers
+        if not pairs.list:
+            return pairs.distances(v)
+        full = lambda: pairs.distances(v)[0]  # noqa: E731
+        return [self._stats.memo.of("distances", full, lambda old, moved: pairs.renewed_distances(old, moved, v))]
 
     @cached_property
     def smallest(self) -> Array:

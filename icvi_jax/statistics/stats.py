@@ -10,6 +10,7 @@ from icvi_jax.numerics.arrays import count, namespace, squares
 from icvi_jax.statistics.base import AnyStatistic, States, Statistic
 from icvi_jax.statistics.count import Count
 from icvi_jax.statistics.dispersion import Dispersion
+from icvi_jax.statistics.memo import Memo
 from icvi_jax.types import Array, Namespace, Prototypes, State
 
 S = TypeVar("S")
@@ -28,6 +29,7 @@ class Stats:
     k : number of active slots, as a float.
     samples : N, the number of samples seen, as a float.
     n : ω, the faded number of samples.
+    memo : what is kept from step to step.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class Stats:
         states: Mapping[str, State],
         prototypes: Prototypes,
         slots: Prototypes | None = None,
+        memo: Memo | None = None,
     ) -> None:
         self._parts = {part.name: part for part in parts}
         self._by_name, self._states = states, States(states)
         self._views: dict[str, State] = {}
         self.centers, self.active = prototypes.centers, prototypes.active
         self.slots = prototypes if slots is None else slots
+        self.memo = memo or Memo()
 
     def __getitem__(self, statistic: type[Statistic[S, V]]) -> V:
         name = statistic.name

@@ -49,6 +49,13 @@ def events_are_sound(clusterer: Clusterer, b: Backend) -> None:
     assert not u[~active].any(), "an inactive slot has a membership"
     assert (label >= 0).all() and (label < k).all(), f"labels {np.unique(label)} with {k} slots"
     assert active[np.arange(len(label)), label].all(), "a label is an inactive slot"
+    if clusterer.local:
+        assert events.moved is not None, "it is local, and its events do not say which slots moved"
+        old, new = events.before, events.after
+        still = ~np.any([np.asarray(mask) for mask in events.moved], axis=0)
+        same = (old.centers == new.centers).all(2) & (old.active == new.active) & (u == 0)
+        assert all(mask.sum(1).max() <= 1 for mask in events.moved), "two slots in one mask of `moved`"
+        assert same[still].all(), "a slot changed that is not in `moved`"
     for a, c in zip(_leaves(events.before), _leaves(events.after)):
         np.testing.assert_array_equal(a[1:], c[:-1], err_msg="a sample does not start where the one before it ended")
     told = clusterer.prototypes(state)

@@ -82,6 +82,17 @@ def _drops(eqn: JaxprEqn) -> bool:
     return "FILL" in str(eqn.params["mode"]).upper()
 
 
+def _known_rows(index: Array, numbers: State, shape: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
+    """The rows along one axis that a gather takes whole, if they are known, as `take` asks for them; otherwise None."""
+    axes = tuple(numbers.start_index_map)
+    if index.value is None or len(axes) != 1 or tuple(numbers.collapsed_slice_dims) != axes:
+        return None
+    rows, axis = index.value[..., 0], axes[0]
+    whole = all(n == size for d, (n, size) in enumerate(zip(shape, sizes)) if d != axis)
+    inside = rows.size and rows.min() >= 0 and rows.max() < shape[axis]
+    return rows if whole and inside and not numbers.operand_batching_dims else None
+
+
 def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     """Parts of an array, one for each index vector."""
     a, index = ins
@@ -93,6 +104,11 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     if fill is None:
         fill = np.nan if a.dtype.kind == "f" else 0 if a.dtype in (BOOL,) else np.iinfo(a.dtype).min
         fill = np.iinfo(a.dtype).max if a.dtype.kind == "u" else fill
+    rank = len(places) + len(window)
+    spots = [d for d in range(rank) if d not in numbers.offset_dims]
+    if (rows := _known_rows(index, numbers, shape, sizes)) is not None:
+        axis = numbers.start_index_map[0]
+        return a.moved(lambda items: np.moveaxis(np.moveaxis(items, axis, 0)[rows], range(len(places)), spots))
     parts = np.empty(places, object)
     for place in np.ndindex(*places):
         starts = [(axis, index.moved(itemgetter((*place, j)))) for j, axis in enumerate(numbers.start_index_map)]
@@ -106,8 +122,6 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
             part = graph.map("select", a.dtype, ok, _number(graph, fill, a.dtype), part)
             part = part.moved(lambda items: np.broadcast_to(items, window))
         parts[place] = part
-    rank = len(places) + len(window)
-    spots = [d for d in range(rank) if d not in numbers.offset_dims]
 
     def join(arrays: list[np.ndarray]) -> np.ndarray:
         whole = np.stack(arrays).reshape((*places, *window)) if arrays else np.zeros((*places, *window), np.int64)

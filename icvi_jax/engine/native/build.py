@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 LANES = "ICVI_LANES"
 """An environment variable: bytes of a vector, for tests of other widths than the processor's."""
 
-FORMAT = 3
+LONG_TEXT = 12_000
+"""Lines of a program from which on its instructions are not put in order once more after registers are given out: that
+takes longer than all the rest, and changes nothing."""
+
+FORMAT = 4
 """Part of the key of cached code: to be raised when the same text is to be compiled otherwise."""
 
 
@@ -64,7 +68,7 @@ class Native:
     def __init__(self, text: str, passes: int, cache: pathlib.Path | None = None) -> None:
         import llvmlite.binding as llvm
 
-        machine = target_machine()
+        machine = target_machine(1 if text.count("\n") > LONG_TEXT else 2)
         entry = cache and cache / f"{_key(text, passes)}.o"
         made = entry and stored(entry)
         if made is None:
@@ -105,11 +109,11 @@ def _key(text: str, passes: int) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def target_machine() -> llvm.TargetMachine:
-    """LLVM's description of this machine."""
+def target_machine(level: int = 2) -> llvm.TargetMachine:
+    """LLVM's description of this machine; `level`: how much it does for the code."""
     import llvmlite.binding as llvm
 
     here = host()
     target = llvm.Target.from_triple(here.triple)
-    how = {"opt": 2, "reloc": "pic", "codemodel": "jitdefault"}
+    how = {"opt": level, "reloc": "pic", "codemodel": "jitdefault"}
     return target.create_target_machine(cpu=here.cpu, features=here.features, **how)

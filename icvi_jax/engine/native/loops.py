@@ -228,7 +228,15 @@ def write_loops(layout: Layout) -> tuple[str, set[str]]:
     w = Writer(layout)
     code, plan, unrolled = w.code, w.plan, layout.unrolled
     code.do(f"%memory = getelementptr i8, ptr %out, i64 {layout.regions[-1]}")
+    used = np.zeros(unrolled.graph.size, bool)
+    for operation in (o for loop in (*plan.before, *plan.each) for o in loop.operations):
+        for a in operation.args:
+            used[a] = True
+    for part in (*unrolled.after, *unrolled.outputs):
+        used[part.items] = True
     for number, scalar in unrolled.graph.constants.items():
+        if not used[number]:
+            continue
         place = code.offset("%memory", int(plan.slot[number]) * layout.slot)
         w.store(scalar.dtype, code.splat(scalar, scalar.dtype), place)
     at = 0
