@@ -96,7 +96,8 @@ def test_a_file_of_an_earlier_version_goes_on_as_that_version_would_have(version
     with np.load(DATA / f"{version}-{name}.npz") as then:
         assert len(then.files) == len(pipe.indices) + 3 + len(pipe.monitors) * OF_ALARM[version]
         assert set(then.files) <= set(now)
-        for field in then.files:
+        # since 0.3 a learned `Distress` learns from other blocks: what it foresees differs, not what it raised here
+        for field in set(then.files) - ({".alarms['xb'].p"} if name == "change" else set()):
             np.testing.assert_allclose(now[field], then[field], rtol=2e-3, atol=1e-4, err_msg=field)
 
 

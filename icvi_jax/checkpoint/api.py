@@ -20,7 +20,7 @@ from icvi_jax.checkpoint import container, shards
 from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
 from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
 from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
-from icvi_jax.checkpoint.migrations import SCHEMA, first_changes, migrated
+from icvi_jax.checkpoint.migrations import SCHEMA, first_changes, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -228,6 +228,7 @@ def _understood(
     without = not any(name.startswith(".kept") for name in fields)  # a file of 0.2 and before
     if schema < SCHEMA:
         configuration, fields = migrated(schema, configuration, fields, pipe)
+    fields = with_reserves(fields)
     configuration, kind = first_changes(configuration, fields, pipe)
     other = difference(configuration, json.loads(json.dumps(describe(pipe))))
     if other:

@@ -75,6 +75,17 @@ def _is_default(field: dataclasses.Field[object], value: object) -> bool:
     return default is not dataclasses.MISSING and describe(default) == describe(value)
 
 
+def with_reserves(fields: Fields) -> Fields:
+    """The fields with the reserve of learned thresholds, which files of 0.2 do not have: nothing is in it yet."""
+    found: Fields = {}
+    for name, a in fields.items():
+        found[name] = a
+        one = name.removesuffix(".ready")
+        if name.endswith(".threshold.ready") and f"{one}.reserve" not in fields:
+            found[f"{one}.reserve"] = np.zeros_like(fields[f"{one}.tail.level"])
+    return found
+
+
 FIRST_CHANGE: Mapping[str, Plain] = {
     "lag": 20, "fast": 0.9, "slow": 0.99, "steady": 0.999, "block": 15, "warm": 6, "memory": 40, "floor": 0.1,
     "mute": 0.8,
