@@ -1,18 +1,20 @@
 """The recipes for production: what they name exists, and the programs that read them accept them."""
 
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from test_broker import MOSQUITTO, Broker
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "docs" / "howto" / "recipes"
 
 
-def test_the_unit_is_valid_and_its_command_understood(tmp_path, require):
+def test_the_unit_is_valid_and_its_command_understood(tmp_path):
     text = (RECIPES / "icvi-watch.service").read_text()
     command = next(line for line in text.splitlines() if line.startswith("ExecStart=")).partition("=")[2]
     program, *arguments = shlex.split(command, comments=False)
@@ -22,7 +24,8 @@ def test_the_unit_is_valid_and_its_command_understood(tmp_path, require):
     given = [str(tmp_path / "state") if one == "/var/lib/icvi" else one for one in arguments]
     done = subprocess.run([sys.executable, "-m", "icvi_jax.cli", *given], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "is a file, expected a folder" in done.stderr
-    require("systemd-analyze")
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not here")
     unit = tmp_path / "icvi-watch.service"
     unit.write_text(text.replace(program, sys.executable))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
