@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -98,9 +98,8 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     try:
         watch.begin(source)
         with _around(watch, service, to, mutes) as interrupts:
-            with suppress(KeyboardInterrupt):
-                for batch in interrupts.between(source.batches()):
-                    watch.turn(batch)
+            for batch in interrupts.between(source.batches()):
+                watch.turn(batch)
             watch.end()  # while alarms are still sent; not after an error: a restart continues from the folder
         nodes = watch.nodes
         source.close()
@@ -166,7 +165,7 @@ def page_link(page: str) -> str:
 
 @contextmanager
 def _around(watch: Watch, service: Service, to: list[Sink], mutes: Mutes) -> Iterator[Interrupts]:
-    """Signals, metrics, the page and the senders of alarms, during the `with`; Ctrl-C is its usual end."""
+    """Signals, metrics, the page and the senders of alarms, during the `with`."""
     with ExitStack() as stack:
         board, interrupts = watch.board, Interrupts()
         stack.callback(interrupts.close)
@@ -177,14 +176,15 @@ def _around(watch: Watch, service: Service, to: list[Sink], mutes: Mutes) -> Ite
             stack.enter_context(page_served(watch, board, service.page, service.token, service.worst, interrupts.busy))
         for receiver in to:
             stack.callback(Sender(receiver, lambda: watch.stores, mutes).start().close)
-        with suppress(KeyboardInterrupt):
-            yield interrupts
+        yield interrupts
 
 
 class Interrupts:
     """Ctrl-C and SIGTERM act between batches only: otherwise a sample could be lost, or counted twice after a restart.
 
-    Both signals are handled until `close`; a second signal ends the process at once, like a kill.
+    Both signals are handled until `close`; a second signal ends the process at once, like a kill. The first one raises
+    nothing, not even while waiting: a handler may run inside anybody's code, such as a callback of the garbage
+    collector, which prints the error and drops it. Sources give an empty batch at least every half second.
     """
 
     def __init__(self) -> None:
@@ -193,21 +193,17 @@ class Interrupts:
         self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def _ask(self, number: int, _frame: FrameType | None) -> None:
-        if self.asked and not self.waiting:
+        if self.asked:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         self.asked = True
-        if self.waiting:
-            raise KeyboardInterrupt
 
     def between(self, batches: Iterable[Item]) -> Iterator[Item]:
-        """Yield the batches; KeyboardInterrupt is raised only while waiting for the next one."""
+        """Yield the batches until a signal has come; what a source has given by then is yielded too."""
         batches = iter(batches)
-        while True:
+        while not self.asked:
             self.waiting = True
             try:
-                if self.asked:
-                    raise KeyboardInterrupt
                 batch = next(batches)
             except StopIteration:
                 return
