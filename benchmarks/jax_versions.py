@@ -60,7 +60,8 @@ def smoke() -> None:
         fleet = icvi.run_fleet(pipe, X, keep=icvi.Reading._fields)
         live = icvi.Live(pipe, 2, 40)
         ticks = [live.tick(X[:, t]).values["xb"] for t in range(60)]
-        assert np.array_equal(np.stack(ticks, 1), fleet.readings.values["xb"][:, :60], equal_nan=True)
+        exact = os.environ.get("ICVI_BACKEND") != "xla"  # XLA may fuse a tick and a scan in different ways
+        np.testing.assert_allclose(np.stack(ticks, 1), fleet.readings.values["xb"][:, :60], rtol=0 if exact else 1e-5)
         one = jnp.asarray(X[0], jnp.float32)
         readings = jax.jit(lambda X: jax.lax.scan(pipe.step, pipe.init(2), X))(one)[1]
         np.testing.assert_allclose(readings.values["xb"], fleet.readings.values["xb"][0], rtol=1e-3)
