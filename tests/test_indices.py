@@ -210,6 +210,39 @@ def test_a_flat_covariance_does_not_fail_in_single_precision():
         assert all(np.isfinite(v) for v in values.values()), values
 
 
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [2, 4, 8])
+def test_rounding_of_a_singular_covariance_is_not_shown_as_a_value(p, dtype, engine):
+    """Two clusters of n members have a covariance of rank 2 (n − 1): NaN below p if rounding exceeds the ridge."""
+    panel = icvi.Panel(indices=(icvi.RepresentativeCIP(), icvi.RepresentativeCrossEntropy()))
+    rounding = {"eps": float(np.finfo(dtype).eps), "tiny": 1e-6 if dtype == np.float32 else 1e-12}
+    n = 2 * (p // 2 + 2)
+    labels = np.arange(n) % 2
+    seen = set()
+    for scale in (0.1, 1e4 if dtype == np.float32 else 1e8):  # rounding below the ridge, and above it
+        X = (scale * np.random.default_rng(p).normal(size=(n, p))).astype(dtype)
+        U, V = np.eye(2, dtype=dtype)[labels], np.broadcast_to(X[:2], (n, 2, p))
+        if engine == "native":
+            with jax.enable_x64(dtype is np.float64):
+                got = {k: np.asarray(v) for k, v in icvi.validate(panel, X, memberships=U, centers=V).items()}
+        else:
+            state, values = panel.init(2, p, xp=np, dtype=dtype), []
+            for x, u, v in zip(X, U, V):
+                state, one = panel.step(state, x, u, v)
+                values.append(one)
+            got = {name: np.array([one[name] for one in values]) for name in values[0]}
+        for name, t in itertools.product(got, range(3, n)):
+            assert got[name].dtype == dtype
+            want = value(name, X[: t + 1].astype(float), U[: t + 1], V[: t + 1], **rounding)
+            undetermined = t + 1 - 2 < p and scale > 1
+            assert np.isnan(got[name][t]) == np.isnan(want) == undetermined, (name, t, got[name][t], want)
+            seen.add((scale > 1, undetermined))
+            if scale < 1:
+                np.testing.assert_allclose(got[name][t], want, rtol=2e-3 if dtype == np.float32 else 1e-6)
+    assert seen == {(False, False), (True, False)} | ({(True, True)} if p > 2 else set())
+
+
 def test_short_memories_are_warned_of():
     for index in (icvi.CalinskiHarabasz, icvi.RMSSTD):
         with pytest.warns(UserWarning, match="dof='none'"):

@@ -63,7 +63,8 @@ class RepresentativeCIP(Comparison):
 
     with the members' means m_i and covariances Σ_i, unbiased under faded weights and with a ridge of 10^(−12/p), which
     matters for samples of tiny numbers. NaN with fewer than two clusters and with an active cluster that has no
-    members. Coincident means: the largest overlap those covariances allow.
+    members, or a pair of clusters with fewer members than features where rounding exceeds the ridge. Coincident means:
+    the largest overlap those covariances allow.
 
     Parameters
     ----------
@@ -95,6 +96,8 @@ class RepresentativeCIP(Comparison):
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
         terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
+        noise = reduce(operator.or_, [xp.any(xp.isnan(a), axis=0) for a in terms])
+        terms = [xp.where(xp.isnan(a), xp.zeros_like(a), a) for a in terms]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
         least = xp.where(least < xp.inf, least, xp.zeros_like(least))
         total = sum(
@@ -102,7 +105,7 @@ class RepresentativeCIP(Comparison):
         )  # smaller terms make no difference
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
-        return given(stats[Dispersion].empty == 0, value)
+        return given((stats[Dispersion].empty == 0) & ~noise, value)
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:
         return value - features * math.log(by) if self.log else value / by**features
@@ -117,7 +120,8 @@ class RepresentativeCrossEntropy(Comparison):
 
     with the members' means m_i and covariances Σ_i, unbiased under faded weights and with a ridge of 10^(−12/p), which
     matters for samples of tiny numbers. NaN with fewer than two clusters and with an active cluster that has no
-    members. Coincident means: the distance counts as 0, the worst for those covariances.
+    members, or a pair of clusters with fewer members than features where rounding exceeds the ridge. Coincident means:
+    the distance counts as 0, the worst for those covariances.
 
     References
     ----------

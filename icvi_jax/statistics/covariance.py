@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics import cholesky, ellipsoid, moments
-from icvi_jax.numerics.arrays import namespace, selected
+from icvi_jax.numerics.arrays import larger, namespace, selected
 from icvi_jax.numerics.moments import Moments
 from icvi_jax.numerics.pairs import Pairs
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
@@ -156,7 +156,8 @@ class CovarianceView:
     each : Σ_i, packed: (k, p (p + 1)/2, *streams).
     logdet : log det Σ_i: (k, *streams).
     cross_entropies : −log N(m_i − m_j; 0, Σ_i + Σ_j) for each pair i < j: arrays (pairs, *streams), one array for
-        one stream; for a fleet one for each i, which avoids copies.
+        one stream; for a fleet one for each i, which avoids copies. NaN where the pair has too few members for the rank
+        of Σ_i + Σ_j and rounding exceeds the ridge: its smallest eigenvalues are noise.
     both : whether both slots of a pair are active, in the same form.
     """
 
@@ -199,21 +200,30 @@ class CovarianceView:
     @cached_property
     def cross_entropies(self) -> list[Array]:
         if (pairs := self._pairs) is not None:
-            each = (*self._raised, self._mean)
+            each = (*self._raised, self._members, self._mean)
 
-            def apart(Si: Array, least_i: Array, mi: Array, Sj: Array, least_j: Array, mj: Array) -> Array:
-                return self._apart(Si + Sj, mi - mj, least_i + least_j)
+            def apart(Si: Array, least_i: Array, ni: Array, mi: Array, *other: Array) -> Array:
+                Sj, least_j, nj, mj = other
+                return self._apart(Si + Sj, mi - mj, least_i + least_j, ni + nj)
 
             full = lambda: pairs.each(apart, *each)[0]  # noqa: E731
             renew = lambda old, moved: pairs.renewed([old], moved, apart, *each)[0]  # noqa: E731
             return [self._memo.of("cross_entropies", full, renew)]
         d = self._pieces(lambda a, b: a - b, self._mean)
-        pooled, least = (self._pieces(lambda a, b: a + b, each) for each in self._raised)
-        return [self._apart(*parts) for parts in zip(pooled, d, least)]
+        sums = [self._pieces(lambda a, b: a + b, each) for each in (*self._raised, self._members)]
+        return [self._apart(S, e, least, members) for e, S, least, members in zip(d, *sums)]
 
-    def _apart(self, S: Array, d: Array, least: Array) -> Array:
+    @cached_property
+    def _members(self) -> Array:
+        """How many members of equal weight would have the same 1 − R."""
+        xp, freedom = self._stats.xp, self._state.freedom
+        return 1 / larger(1 - freedom, xp.full_like(freedom, float(xp.finfo(freedom.dtype).eps)))
+
+    def _apart(self, S: Array, d: Array, least: Array, members: Array) -> Array:
+        xp = self._stats.xp
         F, logdet = cholesky.gaussian(S, d, least)
-        return (F + logdet) * 0.5 + self._p * math.log(2 * math.pi) / 2
+        noise = (members < self._p + 1.5) & (least > 2 * self._ridge)
+        return xp.where(noise, xp.full_like(F, xp.nan), (F + logdet) * 0.5 + self._p * math.log(2 * math.pi) / 2)
 
     def _pieces(self, f: Callable[[Array, Array], Array], a: Array) -> list[Array]:
         """f(a_i, a_j) for all i < j, as one array for one stream."""

@@ -5,6 +5,7 @@ import numpy as np
 from .facts import Facts, covariance
 
 NAMES = "xb db ch wb pbm csil gd43 gd53 ps ni rcip rh bh hartigan xu r2 rmsstd pc pe fs kwon".split()
+EPS = 2.0**-52
 # Not built on C_i or a covariance, so defined with as many clusters as samples.
 FREE_OF_DISPERSION = ("ps", "pc", "pe")
 
@@ -99,21 +100,29 @@ def ni(f, tiny=1e-12):
     return total
 
 
-def cross_entropies(f, tiny):
-    """Minus the log density of every pair of slots; NaN with an empty slot, which has no mean."""
+def cross_entropies(f, tiny, eps):
+    """Minus the log density of every pair of slots; NaN with an empty slot, which has no mean.
+
+    NaN also for a pair with too few members for the rank of its covariance, where rounding exceeds the ridge.
+    """
     if np.any(f.M == 0):
         return np.array([np.nan])
     fits = [covariance(f.X, f.w[:, i], tiny) for i in range(f.k)]
     out = []
+    members = [f.w[:, i].sum() ** 2 / np.sum(f.w[:, i] ** 2) for i in range(f.k)]
+    noisy = [f.p * eps * np.trace(fit[1]) > 10.0 ** (-12.0 / f.p) for fit in fits]
     for i, j in f.pairs:
+        if members[i] + members[j] < f.p + 1.5 and (noisy[i] or noisy[j]):
+            out.append(np.nan)
+            continue
         d, S = fits[i][0] - fits[j][0], fits[i][1] + fits[j][1]
         out.append(0.5 * (d @ np.linalg.solve(S, d) + np.linalg.slogdet(S)[1] + f.p * np.log(2 * np.pi)))
     return np.array(out)
 
 
-def rcip(f, log=True, tiny=1e-12):
+def rcip(f, log=True, tiny=1e-12, eps=EPS):
     """Representative cross information potential or its logarithm."""
-    logs = -cross_entropies(f, tiny)
+    logs = -cross_entropies(f, tiny, eps)
     if not log:
         return np.exp(logs).sum()
     return logs.max() + np.log(np.exp(logs - logs.max()).sum())
@@ -149,7 +158,7 @@ FORMULAS = {
     "ps": ps,
     "ni": ni,
     "rcip": rcip,
-    "rh": lambda f, tiny=1e-12: cross_entropies(f, tiny).sum(),
+    "rh": lambda f, tiny=1e-12, eps=EPS: cross_entropies(f, tiny, eps).sum(),
     "bh": lambda f: f.spread.mean(),
     "hartigan": lambda f: log(ratio(f.B, f.W)),
     "xu": lambda f: f.p * log(np.sqrt(f.W / (f.p * f.omega**2))) + np.log(f.k),
@@ -179,7 +188,7 @@ def value(name, X, U, V_path, active_path=None, forgetting=1.0, fuzzifier=2.0, e
         Time gap before each sample.
     **options
         ``normalizer`` (xb), ``root`` (db, gd43), ``peer`` (csil), ``log`` (rcip), ``dof`` (ch, rmsstd), ``tiny``
-        (ni, rcip, rh: when a covariance counts as undetermined).
+        (ni, rcip, rh: when a covariance counts as undetermined), ``eps`` (rcip, rh: of the float type).
 
     Returns
     -------
