@@ -96,7 +96,7 @@ def test_a_node_beyond_the_hundred_shows_its_curves_alone(driver, fleet_report):
     browser.open_report(driver, fleet_report)
     driver.execute_script("icvi.select(110)")
     shown = [canvas.is_displayed() for canvas in driver.find_elements("css selector", "#curves canvas")]
-    assert shown == [True, True, False, False, False]
+    assert shown == [True, True, True, False, False, False]  # xb, db and health; no columns
     assert not driver.find_element("id", "scatter").is_displayed()
     assert not browser.errors(driver)
 
