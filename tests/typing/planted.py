@@ -28,17 +28,27 @@ class Defect(NamedTuple):
     wrong: str
 
 
+XU = "def compare(self, stats: Stats, forgetting: Array) -> Array:\n        p = stats.centers.shape[1]"
+
 DEFECTS = (
-    Defect("a field that a view does not have", "indices/wb.py", "stats[Dispersion].total", "stats[Dispersion].sum_of"),
-    Defect("a statistic by its name", "indices/pbm.py", "stats[Separation]", 'stats["separation"]'),
+    Defect(
+        "a field that a view does not have",
+        "indices/sums_of_squares.py",
+        "stats[Dispersion].total",
+        "stats[Dispersion].sum_of",
+    ),
+    Defect("a statistic by its name", "indices/separation.py", "stats[Separation]", 'stats["separation"]'),
     Defect(
         "two arguments in the wrong order",
-        "statistics/overall.py",
+        "statistics/dispersion.py",
         "absorb(old[Overall], step.x,",
         "absorb(step.x, old[Overall],",
     ),
     Defect(
-        "a state of another statistic", "statistics/reach.py", "FadedReachState(by * state.reach)", "by * state.reach"
+        "a state of another statistic",
+        "statistics/separation.py",
+        "FadedReachState(by * state.reach)",
+        "by * state.reach",
     ),
     Defect("an argument left out", "panel_ops.py", "part.remove(States(state.statistics), step)", "part.remove(step)"),
     Defect(
@@ -48,7 +58,7 @@ DEFECTS = (
         "True:\n            scaler, x",
     ),
     Defect("a setting misspelt", "../settings.py", "forgetting=", "forgeting="),
-    Defect("a method forgotten", "indices/xu.py", "def compare(", "def compares("),
+    Defect("a method forgotten", "indices/sums_of_squares.py", XU, XU.replace("compare", "compares")),
 )
 
 
@@ -76,9 +86,7 @@ def main() -> int:
     errors = re.findall(r"^(?:icvi_jax/)?([\w/]+\.py):\d+: error: (.*)$", said, re.M)
     found = 0
     for defect in DEFECTS:
-        where = (
-            "user.py" if defect.right == "def compare(" else defect.file.removeprefix("../")
-        )  # fails when it is made
+        where = "user.py" if defect.right == XU else defect.file.removeprefix("../")  # fails when it is made
         here = [message for file, message in errors if file == where]
         found += bool(here)
         print(f"{'found ' if here else 'MISSED'} {defect.what} ({defect.file}): {here[0] if here else ''}")
