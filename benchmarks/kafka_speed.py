@@ -26,7 +26,7 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.kafka import BATCH, WAIT, Place, Worker, settings
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.loop import WatchLoop
 
 PARTITIONS, NODES, TOPIC, SIZE = 12, 240, "readings", 200
 ENOUGH = 0.3
@@ -66,7 +66,7 @@ def parse(place, count):
 def work(place, count, pipe):
     """Messages a second of a worker, its checkpoints included."""
     with tempfile.TemporaryDirectory() as folder:
-        watch, worker, start = Watch(pipe, Reader, out=io.StringIO()), Worker(place, Path(folder)), 0.0
+        watch, worker, start = WatchLoop(pipe, Reader, out=io.StringIO()), Worker(place, Path(folder)), 0.0
         watch.begin(worker)
         batches = worker.batches()
         while watch.samples < count:

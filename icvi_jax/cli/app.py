@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from icvi_jax.cli.options import DATA, MODEL, Alarms, Config, Data, Feed, Model, Output, Panel, Site
+from icvi_jax.cli.options import DATA, MODEL, Alarms, Config, Data, Feed, Model, Output, PanelOptions, ServiceOptions
 from icvi_jax.text import one_line
 
 app = App(
@@ -32,9 +32,9 @@ TOO_MANY = {
     "watch": "watch reads standard input: cat FILE | icvi watch",
 }
 """What to say about an argument that belongs to no option."""
-DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), Panel()
+DATA_OPTIONS, MODEL_OPTIONS, PANEL_OPTIONS = Data(), Model(), PanelOptions()
 OUTPUT_OPTIONS, CONFIG_OPTIONS = Output(), Config()
-FEED_OPTIONS, SITE_OPTIONS, ALARM_OPTIONS = Feed(), Site(), Alarms()
+FEED_OPTIONS, SITE_OPTIONS, ALARM_OPTIONS = Feed(), ServiceOptions(), Alarms()
 
 
 def _shown(value: object) -> object:
@@ -156,7 +156,7 @@ def watch(
     feed: Feed = FEED_OPTIONS,
     model: Model = MODEL_OPTIONS,
     alarms: Alarms = ALARM_OPTIONS,
-    site: Site = SITE_OPTIONS,
+    site: ServiceOptions = SITE_OPTIONS,
     config: Config = CONFIG_OPTIONS,
 ) -> int:
     """Validate live samples and print every alarm as a line of JSON.
@@ -178,7 +178,7 @@ def compare(
     seed: Annotated[int, InData] = 0,
     label: Annotated[str, InData] = "",
     data: Data = DATA_OPTIONS,
-    panel: Panel = PANEL_OPTIONS,
+    panel: PanelOptions = PANEL_OPTIONS,
     alarms: Alarms = ALARM_OPTIONS,
     output: Output = OUTPUT_OPTIONS,
     config: Config = CONFIG_OPTIONS,

@@ -12,7 +12,7 @@ from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
 from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Alarms, Data, Model, Output, Panel
+from icvi_jax.cli.options import Alarms, Data, Model, Output, PanelOptions
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.run import check_length, table_of
 from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
@@ -39,7 +39,7 @@ def compare_command(
     seed: int,
     label: str,
     data: Data,
-    panel: Panel,
+    panel: PanelOptions,
     alarms: Alarms,
     output: Output,
 ) -> int:

@@ -16,7 +16,7 @@ OUTPUT = Group("Output", sort_key=4)
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class Panel:
+class PanelOptions:
     """Indices and the settings of clusterers, without the choice of a clusterer."""
 
     memory: float | None = None
@@ -39,7 +39,7 @@ class Panel:
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class Model(Panel):
+class Model(PanelOptions):
     """The same, with a clusterer and its k."""
 
     clusterer: Annotated[str | None, Parameter(metavar="NAME")] = None
@@ -152,7 +152,7 @@ class Feed:
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class ServiceOptions:
     """What a watch keeps, shows and sends."""
 
     checkpoint: Path | None = None

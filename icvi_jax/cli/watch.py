@@ -9,13 +9,13 @@ import sys
 from icvi_jax.cli.alarms import budget_of
 from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
-from icvi_jax.cli.options import Alarms, Feed, Model, Site
+from icvi_jax.cli.options import Alarms, Feed, Model, ServiceOptions
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.service import Service, serve
 
 
-def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
+def watch_command(feed: Feed, site: ServiceOptions, model: Model, alarms: Alarms) -> int:
     """Watch until the input ends or the process is stopped."""
     remember_programs()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -30,7 +30,7 @@ def watch_command(feed: Feed, site: Site, model: Model, alarms: Alarms) -> int:
     return 0 if good else 2
 
 
-def service_of(feed: Feed, site: Site, alarms: Alarms) -> Service:
+def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:
     """The service that the options describe; an error where they make no sense."""
     folder = site.checkpoint
     if folder is not None and folder.exists() and not folder.is_dir():

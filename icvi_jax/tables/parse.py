@@ -55,7 +55,7 @@ class Column(NamedTuple):
     example: str = ""
 
 
-class Form(NamedTuple):
+class NumberFormat(NamedTuple):
     """A way to write numbers: its name, the pattern of all values, and the SQL that converts them to plain numbers."""
 
     name: str
@@ -63,19 +63,21 @@ class Form(NamedTuple):
     sql: str
 
 
-COMMAS = Form(COMMA, rf"[+-]?(\d+,?\d*|,\d+){EXPONENT}", "replace({c}, ',', '.')")
-GROUPS = Form(THOUSANDS, rf"[+-]?[1-9]\d{{0,2}}(,\d{{3}})+(\.\d*)?{EXPONENT}|{ORDINARY}", "replace({c}, ',', '')")
-POINTS = Form(
+COMMAS = NumberFormat(COMMA, rf"[+-]?(\d+,?\d*|,\d+){EXPONENT}", "replace({c}, ',', '.')")
+GROUPS = NumberFormat(
+    THOUSANDS, rf"[+-]?[1-9]\d{{0,2}}(,\d{{3}})+(\.\d*)?{EXPONENT}|{ORDINARY}", "replace({c}, ',', '')"
+)
+POINTS = NumberFormat(
     f"{THOUSANDS} and {COMMA}",
     rf"[+-]?[1-9]\d{{0,2}}(\.\d{{3}})+(,\d*)?{EXPONENT}|{COMMAS.pattern}",
     "replace(replace({c}, '.', ''), ',', '.')",
 )
-GAPS = Form(
+GAPS = NumberFormat(
     THOUSANDS,
     rf"[+-]?[1-9]\d{{0,2}}([{GAP}]\d{{3}})+([.,]\d*)?{EXPONENT}|{COMMAS.pattern}|{ORDINARY}",
     f"replace(translate({{c}}, '{GAP.replace(chr(39), chr(39) * 2)}', ''), ',', '.')",
 )
-EITHER = Form(f"{COMMA} and points", rf"{COMMAS.pattern}|{ORDINARY}", "replace({c}, ',', '.')")
+EITHER = NumberFormat(f"{COMMA} and points", rf"{COMMAS.pattern}|{ORDINARY}", "replace({c}, ',', '.')")
 
 
 def read_number(text: str, delimiter: str = ",") -> float | None:
@@ -105,7 +107,7 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
     present = f"lower({cell}) NOT IN ({', '.join(map(repr, MISSING))})"  # NULL is not present either
     # Where commas separate fields, commas inside a field more likely separate thousands.
     likely = (GROUPS, COMMAS) if delimiter == "," else (COMMAS, GROUPS)
-    forms = (Form("", ".*", "{c}"), *likely, POINTS, GAPS, EITHER)
+    forms = (NumberFormat("", ".*", "{c}"), *likely, POINTS, GAPS, EITHER)
     values = [_number(form, cell, present) for form in forms]
     told = f"CASE WHEN lower({cell}) IN {TRUE} THEN 1.0 WHEN lower({cell}) IN {FALSE} THEN 0.0 END"
     asked = [f"count({value}), {_first(f'{present} AND {value} IS NULL')}" for value in (*values, told)]
@@ -127,7 +129,7 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
     return _time(connection, name, position, cell, present, count)
 
 
-def _number(form: Form, cell: str, present: str) -> str:
+def _number(form: NumberFormat, cell: str, present: str) -> str:
     """SQL for the number in a cell that is written in this form, and NULL for other cells."""
     value = f"try_cast({form.sql.format(c=cell)} AS DOUBLE)"
     pattern = form.pattern.replace("'", "''")

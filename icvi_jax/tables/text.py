@@ -29,7 +29,7 @@ INFINITE = tuple(sign + word for word in ("inf", "infinity") for sign in ("", "-
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFINITE)
 
 
-class Layout(NamedTuple):
+class CsvLayout(NamedTuple):
     """The layout of a text file.
 
     Attributes
@@ -118,7 +118,7 @@ def _refuse_gzip_bomb(path: Path, shown: str) -> None:
         raise TableError(shown, "a gzip file that ends too early: pack it again")
 
 
-def layout(lines: list[str], shown: str) -> Layout:
+def layout(lines: list[str], shown: str) -> CsvLayout:
     """Find the delimiter and the names from the first lines."""
     skip = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     lines = [line for line in lines[skip:] if line.strip()]
@@ -131,9 +131,9 @@ def layout(lines: list[str], shown: str) -> Layout:
         what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
         raise TableError(shown, what, skip + 1, 1) from None
     if all(_plain(field) for field in first) and any(field.strip().lower() not in MISSING for field in first):
-        return Layout(delimiter, skip, (), tuple(f"x{n}" for n in range(1, len(first) + 1)))
+        return CsvLayout(delimiter, skip, (), tuple(f"x{n}" for n in range(1, len(first) + 1)))
     names = distinct([name.strip() or f"column{n}" for n, name in enumerate(first, 1)])
-    return Layout(delimiter, skip, tuple(name.strip() for name in first), names)
+    return CsvLayout(delimiter, skip, tuple(name.strip() for name in first), names)
 
 
 def _delimiter(lines: list[str]) -> str:
@@ -180,7 +180,7 @@ def counts(connection: DuckDBPyConnection, query: str, values: Sequence[object] 
     return tuple(int(number) for row in connection.execute(query, list(values)).fetchall() for number in row)
 
 
-def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bool = False) -> Layout:
+def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bool = False) -> CsvLayout:
     """Load the file into the table ``raw``, all columns as text, and return its layout.
 
     Types come later, from all rows: DuckDB guesses them from some rows, and a guess must not decide whether a bad value
@@ -218,7 +218,7 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
     return found
 
 
-def locate(path: Path, packed: bool, found: Layout, record: int) -> int:
+def locate(path: Path, packed: bool, found: CsvLayout, record: int) -> int:
     """The line of the file on which a record (from 0) starts; blank lines and quoted line ends count."""
     with _open(path, packed) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
@@ -270,7 +270,7 @@ def _first_lines(file: io.BufferedReader | gzip.GzipFile, shown: str) -> list[st
     return lines
 
 
-def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) -> TableError:
+def _explain(message: str, shown: str, found: CsvLayout, path: Path, packed: bool) -> TableError:
     """Turn DuckDB's long message into one line with row and column."""
     line = re.search(r"CSV Error on Line: (\d+)", message)
     row = int(line[1]) if line else None
@@ -295,7 +295,7 @@ def _explain(message: str, shown: str, found: Layout, path: Path, packed: bool) 
     return TableError(shown, "cannot be read as a table of rows and columns: save it again as CSV", row, 1)
 
 
-def _bad_byte(path: Path, packed: bool, row: int | None, found: Layout) -> int:
+def _bad_byte(path: Path, packed: bool, row: int | None, found: CsvLayout) -> int:
     """Find the column of the first byte that is not UTF-8."""
     with _open(path, packed) as file:
         for number, line in enumerate(file, 1):

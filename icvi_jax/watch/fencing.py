@@ -16,7 +16,7 @@ from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import say
 from icvi_jax.watch.journal import Restored, Store
-from icvi_jax.watch.lines import Form
+from icvi_jax.watch.lines import LineFormat
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
 from icvi_jax.watch.source import Message
@@ -146,7 +146,7 @@ class LogKeeper:
             return Restored(None, None, [])
         self.offset = self.saved = shard.positions["offset"]
         self.store.add(shard.taken, [(id, line) for id, line in shard.more["waiting"]])
-        return Restored(shard, Form.of(shard.more["form"]), [])
+        return Restored(shard, LineFormat.of(shard.more["form"]), [])
 
     def unseen(self, messages: Sequence[Message]) -> list[Message]:
         """Messages in the order of the log; those before the offset have been counted."""
@@ -155,7 +155,9 @@ class LogKeeper:
             say(f"{self.id}: messages {self.offset:,} to {new[0].offset - 1:,} are not in the log any more")
         return new
 
-    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+    def note(
+        self, before: int, samples: Sequence[Sample], form: LineFormat | None, messages: Sequence[Message]
+    ) -> None:
         """Remember how far the log was read; the next checkpoint has it."""
         self.offset = messages[-1].offset + 1
 
@@ -163,7 +165,7 @@ class LogKeeper:
         """Whether messages were read since."""
         return self.offset is not None and self.offset != self.saved
 
-    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+    def save(self, shard: Shard, form: LineFormat | None, saved: int) -> None:
         """Write a checkpoint, unless another worker has the partition now."""
         self.claim.save(shard, {"offset": self.offset or 0}, form=form, waiting=self.store.unmarked())
         self.store.forget(shard.taken)

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from icvi_jax.checkpoint import container
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.watch.lines import Form
+from icvi_jax.watch.lines import LineFormat
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
 from icvi_jax.watch.source import Message
@@ -94,7 +94,7 @@ class Store:
         self._db.execute("COMMIT")
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
         self.id: str = meta["id"]
-        self.form = Form.of(json.loads(meta["form"])) if "form" in meta else None
+        self.form = LineFormat.of(json.loads(meta["form"])) if "form" in meta else None
         self._tickets = dict.fromkeys(ticket for (ticket,) in self._db.execute("SELECT ticket FROM tickets"))
         self.topics: dict[str, str] = dict(self._db.execute("SELECT topic, digest FROM topics"))
         self._inode = os.stat(self._path).st_ino if self._path else 0
@@ -146,7 +146,7 @@ class Store:
         self,
         number: int,
         samples: Sequence[Sample],
-        form: Form | None,
+        form: LineFormat | None,
         tickets: Sequence[str] = (),
         topics: Mapping[str, str] | None = None,
     ) -> None:
@@ -243,7 +243,7 @@ class Restored(NamedTuple):
     """What a restart continues from: the shard of the checkpoint, the form of the feed, and the journal after it."""
 
     shard: Shard | None
-    form: Form | None
+    form: LineFormat | None
     batches: list[Noted]
 
 
@@ -269,13 +269,15 @@ class Keeper(Protocol):
     def unseen(self, messages: Sequence[Message]) -> list[Message]:
         """The messages without those that were processed before."""
 
-    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+    def note(
+        self, before: int, samples: Sequence[Sample], form: LineFormat | None, messages: Sequence[Message]
+    ) -> None:
         """Keep samples that `before` others came before, and that their messages were processed."""
 
     def changed(self, shard: Shard, saved: int) -> bool:
         """Whether there is something new since the checkpoint with `saved` samples."""
 
-    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+    def save(self, shard: Shard, form: LineFormat | None, saved: int) -> None:
         """Write a checkpoint; the one before it has `saved` samples."""
 
     def close(self) -> None:
@@ -325,7 +327,9 @@ class JournalKeeper:
             found.append(message)
         return found
 
-    def note(self, before: int, samples: Sequence[Sample], form: Form | None, messages: Sequence[Message]) -> None:
+    def note(
+        self, before: int, samples: Sequence[Sample], form: LineFormat | None, messages: Sequence[Message]
+    ) -> None:
         """One transaction with the samples, their tickets and the digests of retained messages."""
         tickets = [message.ticket for message in messages if message.ticket]
         topics = {message.topic: f"{message.digest} {message.session}" for message in messages if message.topic}
@@ -336,7 +340,7 @@ class JournalKeeper:
         """Whether samples were accepted since."""
         return self.folder is None or shard.taken != saved
 
-    def save(self, shard: Shard, form: Form | None, saved: int) -> None:
+    def save(self, shard: Shard, form: LineFormat | None, saved: int) -> None:
         """Write a checkpoint, and delete the journal before the previous one, which is used if the new one is
         damaged."""
         if self.folder is None:

@@ -21,7 +21,7 @@ from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.source import Batch, Message
 
 if TYPE_CHECKING:
-    from icvi_jax.watch.loop import Part, Watch
+    from icvi_jax.watch.loop import Part, WatchLoop
 
 BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
 SETTINGS = "ICVI_KAFKA_"
@@ -80,7 +80,7 @@ class Worker:
         self.place, self.folder, self.name = place, folder, place.servers
         self._errors = Complaints()
 
-    def open(self, watch: Watch) -> None:
+    def open(self, watch: WatchLoop) -> None:
         """Join the group; partitions come when it has decided who gets which."""
         self.watch, place = watch, self.place
         heard = {"error_cb": lambda error: self._errors.say(f"{place.servers}: {error.str()}")}

@@ -31,7 +31,7 @@ JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
 """Between the names of columns that are the time together (no name has a tab); a time of day."""
 
 
-class Form(NamedTuple):
+class LineFormat(NamedTuple):
     """The form of a feed.
 
     Attributes
@@ -52,7 +52,7 @@ class Form(NamedTuple):
     node: str = ""
 
     @classmethod
-    def of(cls, stored: Sequence[Any]) -> Form:
+    def of(cls, stored: Sequence[Any]) -> LineFormat:
         """The form from lists, as it was stored; older watches stored fewer."""
         features, header, time, units, delimiter, node = (*stored, *("", (), ",", "")[len(stored) - 2 :])[:6]
         pairs = tuple((name, unit) for name, unit in units)
@@ -149,14 +149,14 @@ class Reader:
         return bool(self._columns)
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> LineFormat | None:
         """The form of the feed, once there was a sample."""
         if not self._settled:
             return None
         node = self.node if self.node != NODE else ""
-        return Form(self.features, self.header, self.time, tuple(self._units.items()), self.delimiter, node)
+        return LineFormat(self.features, self.header, self.time, tuple(self._units.items()), self.delimiter, node)
 
-    def go_on(self, form: Form) -> None:
+    def go_on(self, form: LineFormat) -> None:
         """Continue with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
         self.time, self._settled, self._units = self.time or form.time, True, dict(form.units)

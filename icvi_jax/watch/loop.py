@@ -23,7 +23,7 @@ from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
 from icvi_jax.watch.decode import Complaints, Intake
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
-from icvi_jax.watch.lines import Form, Reader
+from icvi_jax.watch.lines import LineFormat, Reader
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
@@ -118,7 +118,7 @@ class Part:
         if batches:
             self.save()
 
-    def _check_columns(self, form: Form) -> None:
+    def _check_columns(self, form: LineFormat) -> None:
         known = self.intake.reader.features
         if known and known != form.features:
             raise ValueError(f"--checkpoint {self.keeper.folder}: was made with the columns {', '.join(form.features)}")
@@ -219,7 +219,7 @@ def most_nodes(page: int = 0) -> int:
     return max(1000, min(memory // 4, MOST_MEMORY) // (BYTES_OF_NODE + page))
 
 
-class Watch:
+class WatchLoop:
     """All parts of a source, standard output, and the times at which things are due.
 
     Parameters

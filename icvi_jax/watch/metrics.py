@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-class Fleet(Protocol):
+class WatchStatus(Protocol):
     """Where the metrics come from."""
 
     @property
@@ -50,7 +50,7 @@ class Metrics:
         How many of the worst nodes have their own line.
     """
 
-    def __init__(self, watch: Fleet, worst: int):
+    def __init__(self, watch: WatchStatus, worst: int):
         self.watch, self.worst = watch, worst
 
     def collect(self) -> Iterator[Metric]:
@@ -84,7 +84,7 @@ class Metrics:
         yield worst
 
 
-def exposition(fleet: Fleet, worst: int) -> bytes:
+def exposition(fleet: WatchStatus, worst: int) -> bytes:
     """The metrics in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -94,7 +94,7 @@ def exposition(fleet: Fleet, worst: int) -> bytes:
 
 
 @contextmanager
-def serving(watch: Fleet, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
+def serving(watch: WatchStatus, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
     """Serve metrics during the `with`, and yield the port; nothing if `port` is None.
 
     On an address that other machines can reach, a scrape needs the token: `authorization: {credentials: …}` in the

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paho.mqtt.client import ConnectFlags
     from paho.mqtt.reasoncodes import ReasonCode
 
-    from icvi_jax.watch.loop import Part, Watch
+    from icvi_jax.watch.loop import Part, WatchLoop
 
 WAIT, TIMEOUT = 0.5, 10.0
 DROPPED = "$SYS/broker/publish/messages/dropped"
@@ -145,7 +145,7 @@ class Subscription:
         self._told_of_drops = False
         self._connected_at = float("inf")
 
-    def open(self, watch: Watch) -> None:
+    def open(self, watch: WatchLoop) -> None:
         """Continue from the folder, and connect."""
         self._store = watch.open_journal(self.folder).store
         self.connect()

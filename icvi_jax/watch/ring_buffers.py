@@ -17,7 +17,7 @@ from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.report.trust import HEALTH, reasons_of
 from icvi_jax.watch.alarms import score_of
-from icvi_jax.watch.lines import Form
+from icvi_jax.watch.lines import LineFormat
 from icvi_jax.watch.sample import seconds, time_in_words, zone_of
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Mutes
@@ -157,7 +157,7 @@ class Board:
         found = self._rings.values[rows, last, self.indices.index(HEALTH)]
         return np.where(self.head[rows] > 0, found, np.float32(np.nan))
 
-    def tell(self, form: Form | None) -> None:
+    def tell(self, form: LineFormat | None) -> None:
         """Set the form of the feed."""
         if form is not None:
             self.time_name = form.time

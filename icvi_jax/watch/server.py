@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from icvi_jax.text import say
 from icvi_jax.watch.auth import Guard
-from icvi_jax.watch.metrics import Fleet, exposition, is_loopback
+from icvi_jax.watch.metrics import WatchStatus, exposition, is_loopback
 from icvi_jax.watch.ring_buffers import EVENTS, Board
 from icvi_jax.watch.sse import Hub
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
@@ -96,7 +96,12 @@ class Site:
     """
 
     def __init__(
-        self, fleet: Fleet, board: Board, token: str = "", worst: int = 10, busy: Callable[[], float] = lambda: 0.0
+        self,
+        fleet: WatchStatus,
+        board: Board,
+        token: str = "",
+        worst: int = 10,
+        busy: Callable[[], float] = lambda: 0.0,
     ):
         self.fleet, self.board, self.worst, self.busy = fleet, board, worst, busy
         self.hub = Hub()
@@ -216,7 +221,7 @@ def _whole(text: str) -> int | None:
 
 @contextmanager
 def page_served(
-    fleet: Fleet,
+    fleet: WatchStatus,
     board: Board,
     address: str,
     token: str = "",

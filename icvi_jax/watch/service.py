@@ -16,7 +16,7 @@ from icvi_jax.monitors import Distress
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.metrics import serving
 from icvi_jax.watch.ring_buffers import EVENTS, Board
 from icvi_jax.watch.silences import ACKNOWLEDGED, Mutes
@@ -93,7 +93,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         say(
             f"--agree {service.agree}: nodes of one partition have to agree; nodes of different partitions do not count"
         )
-    watch = Watch(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
+    watch = WatchLoop(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
     source = open_source(service)
     try:
         watch.begin(source)
@@ -164,7 +164,7 @@ def page_link(page: str) -> str:
 
 
 @contextmanager
-def _around(watch: Watch, service: Service, to: list[Sink], mutes: Mutes) -> Iterator[Interrupts]:
+def _around(watch: WatchLoop, service: Service, to: list[Sink], mutes: Mutes) -> Iterator[Interrupts]:
     """Signals, metrics, the page and the senders of alarms, during the `with`."""
     with ExitStack() as stack:
         board, interrupts = watch.board, Interrupts()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from icvi_jax.watch.lines import LONGEST_LINE
 
 if TYPE_CHECKING:
-    from icvi_jax.watch.loop import Part, Watch
+    from icvi_jax.watch.loop import Part, WatchLoop
 
 PIECE, WAIT = 1 << 16, 0.5
 ONLY = ""
@@ -63,7 +63,7 @@ class Source(Protocol):
 
     name: str
 
-    def open(self, watch: Watch) -> None:
+    def open(self, watch: WatchLoop) -> None:
         """Open the parts that this source has from the start, with `watch.open`; others may come and go later."""
 
     def batches(self) -> Iterator[Batch]:
@@ -89,7 +89,7 @@ class Stdin:
             raise ValueError("standard input is closed: nothing to watch")
         self.folder, self._descriptor = folder, sys.stdin.fileno() if descriptor is None else descriptor
 
-    def open(self, watch: Watch) -> None:
+    def open(self, watch: WatchLoop) -> None:
         """Continue from the folder."""
         watch.open_journal(self.folder)
 

@@ -12,7 +12,7 @@ from icvi_jax.indices import catalogue
 from icvi_jax.indices.health import trust_of
 from icvi_jax.report.alarm_text import clock
 from icvi_jax.report.trust import HEALTH, WORDS, trust_now
-from icvi_jax.watch.metrics import Fleet
+from icvi_jax.watch.metrics import WatchStatus
 from icvi_jax.watch.ring_buffers import Board
 
 PAGE, STRIP, LATELY = 50, 120, 600.0
@@ -36,7 +36,7 @@ def states(board: Board) -> NDArray[np.uint8]:
     return np.asarray(found)
 
 
-def summary(fleet: Fleet, board: Board) -> dict[str, object]:
+def summary(fleet: WatchStatus, board: Board) -> dict[str, object]:
     """The condition of the fleet, in a few numbers."""
     counts = np.bincount(states(board), minlength=256)
     return {

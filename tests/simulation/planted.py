@@ -8,7 +8,7 @@ from unittest import mock
 from icvi_jax.checkpoint import container
 from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.journal import JournalKeeper
-from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.loop import WatchLoop
 
 
 def skip_sync_of_journal(world, _stack):
@@ -46,14 +46,14 @@ def rename_before_sync(world, stack):
 
 def acknowledge_before_the_journal(_world, stack):
     """A batch is acknowledged before it is in the journal."""
-    turn = Watch.turn
+    turn = WatchLoop.turn
 
     def early(self, batch):
         if batch and self.source is not None:
             self.source.acknowledge(batch)
         turn(self, batch)
 
-    stack.enter_context(mock.patch.object(Watch, "turn", early))
+    stack.enter_context(mock.patch.object(WatchLoop, "turn", early))
 
 
 def forget_a_ticket(_world, stack):

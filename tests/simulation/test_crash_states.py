@@ -27,7 +27,7 @@ from world import PIPE  # noqa: E402
 
 from icvi_jax.watch import kafka  # noqa: E402
 from icvi_jax.watch.lines import Reader  # noqa: E402
-from icvi_jax.watch.loop import Rules, Watch  # noqa: E402
+from icvi_jax.watch.loop import Rules, WatchLoop  # noqa: E402
 from icvi_jax.watch.source import ONLY, Message  # noqa: E402
 
 FEW, LINES, BATCH = 4, 11, 3
@@ -108,7 +108,7 @@ class Kafka(kafka.Worker):
 
 def run(source, out):
     """One life; a checkpoint after every second batch, where there is a journal, otherwise after every one."""
-    watch = Watch(PIPE, Reader, Rules(every=1e9), out)
+    watch = WatchLoop(PIPE, Reader, Rules(every=1e9), out)
     watch.begin(source)
     for number, batch in enumerate(source.batches(), 1):
         watch.turn(batch)

@@ -30,7 +30,7 @@ from icvi_jax.checkpoint import container
 from icvi_jax.watch import kafka, mqtt
 from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.source import ONLY, Message
@@ -138,7 +138,7 @@ class Life:
         self.board, self.hub = Board(["xb"], length=8), Hub()
         self.browser = self.hub.join(None)
         self.out = io.StringIO()
-        self.watch = Watch(PIPE, Reader, Rules(late=world.late, **rules), self.out, ["hook"], self.board)
+        self.watch = WatchLoop(PIPE, Reader, Rules(late=world.late, **rules), self.out, ["hook"], self.board)
         self.source = world.make_source()
         self.sender = Sender(Hook(world), lambda: self.watch.stores)
         self.watch.begin(self.source)

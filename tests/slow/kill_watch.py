@@ -26,7 +26,7 @@ import numpy as np
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.source import Message
 
 NODES, TICKS = 4, 6_000
@@ -75,7 +75,7 @@ def live_on(folder, seed, announce, step):
     if step:
         die_inside_a_write(step)
     with (folder / "alarms").open("a") as out:
-        watch = Watch(pipeline_of(Model(k=2, index=("xb",), standardize=False)), Reader, out=out)
+        watch = WatchLoop(pipeline_of(Model(k=2, index=("xb",), standardize=False)), Reader, out=out)
         part = watch.open_journal(folder / "kept")
         lines = list(feed())
         start = 0

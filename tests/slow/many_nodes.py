@@ -19,7 +19,7 @@ import urllib.request
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.server import page_served
 from icvi_jax.watch.source import Message
@@ -33,7 +33,7 @@ def main(argv=None):
     given = options.parse_args(argv)
     board = Board(["xb", "db"])
     out = io.TextIOWrapper(open(os.devnull, "wb"))
-    watch = Watch(pipeline_of(Model(k=3, standardize=False)), Reader, out=out, board=board)
+    watch = WatchLoop(pipeline_of(Model(k=3, standardize=False)), Reader, out=out, board=board)
     watch.open_journal(None)
     start = time.process_time()
     with page_served(watch, board, "127.0.0.1:0") as page:

@@ -26,7 +26,7 @@ from soak import resident
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Watch
+from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.server import page_served
 from icvi_jax.watch.sinks import Sender
@@ -88,7 +88,7 @@ def main(argv=None):
         board = Board(["xb", "db"], silent_after=3600)
         pipe = pipeline_of(Model(k=3, standardize=False))
         out = io.TextIOWrapper(open(os.devnull, "wb"))
-        watch = Watch(pipe, Reader, out=out, sinks=[receiver.name], board=board)
+        watch = WatchLoop(pipe, Reader, out=out, sinks=[receiver.name], board=board)
         watch.open_journal(Path(folder))
         sender = Sender(receiver, lambda: watch.stores).start()
         with page_served(watch, board, "127.0.0.1:0") as page:

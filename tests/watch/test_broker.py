@@ -16,7 +16,7 @@ import pytest
 from watching import COMMAND, PATIENCE, PIPE, alarms, begun, lines, noted, samples, until
 
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.mqtt import Subscription, message_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
@@ -214,7 +214,7 @@ def test_a_broker_without_mqtt_5_is_asked_again_in_the_older_protocol(tmp_path, 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, args=[server], daemon=True).start()
         source = Subscription(f"127.0.0.1:{server.getsockname()[1]}", "farm/#", tmp_path / "kept")
-        watch = Watch(PIPE, Reader, Rules(), io.StringIO())
+        watch = WatchLoop(PIPE, Reader, Rules(), io.StringIO())
         watch.begin(source)
         end = time.monotonic() + 60
         for batch in source.batches():

@@ -14,7 +14,7 @@ from watching import PATIENCE
 import icvi_jax as icvi
 from icvi_jax.watch.fencing import Claim, Fenced
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.shard import Shard
 
 PARTITIONS, NODES, TICKS = 4, 8, 120
@@ -48,7 +48,7 @@ def send(producer, items):
     producer.flush()
 
 
-class Working(Watch):
+class Working(WatchLoop):
     """A worker and its watch, turned by the test."""
 
     def __init__(self, servers, folder, out=None, every=10.0):

@@ -16,7 +16,7 @@ from watching import PIPE, begun, messages, samples, taken, until
 
 import icvi_jax as icvi
 from icvi_jax.watch import sinks
-from icvi_jax.watch.lines import Form, Reader
+from icvi_jax.watch.lines import LineFormat, Reader
 from icvi_jax.watch.ring_buffers import Board
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
@@ -49,8 +49,8 @@ def test_units_zones_and_names_come_with_the_data():
     assert event["alarm"] == "spike" and "°C, usually about" in event["reason"] and event["time"] == dated(151)
     reader = Reader()
     reader.read(json.dumps(lines[0]))
-    assert Form.of(json.loads(json.dumps(reader.form))) == reader.form
-    assert Form.of([["v"], [], "t"]) == Form(("v",), (), "t")  # as an older version wrote it
+    assert LineFormat.of(json.loads(json.dumps(reader.form))) == reader.form
+    assert LineFormat.of([["v"], [], "t"]) == LineFormat(("v",), (), "t")  # as an older version wrote it
 
 
 def test_the_map_has_a_state_for_every_name(monkeypatch):

@@ -14,7 +14,7 @@ import numpy as np
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.loop import Rules, Watch
+from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.source import ONLY, Message
 
 COMMAND = [sys.executable, "-m", "icvi_jax.cli", "watch", "-k", "2", "--index", "xb", "--no-standardize"]
@@ -48,7 +48,7 @@ def alarms(text):
     return [alarm | {"id": alarm["id"].partition("-")[2]} for alarm in found]
 
 
-class One(Watch):
+class One(WatchLoop):
     """A watch of one part, whose batches come from the test."""
 
     part = property(lambda self: self.parts[ONLY])

@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 from jax.extend.core import JaxprEqn
 
-from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
+from icvi_jax.engine.lowering.graph import Elements, Graph, Unsupported
 from icvi_jax.types import State
 
 BOOL = np.dtype(bool)
@@ -26,11 +26,11 @@ def outcome(eqn: JaxprEqn) -> State:
     return eqn.outvars[0].aval
 
 
-def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
+def _number(graph: Graph, value: float, dtype: np.dtype) -> Elements:
     return graph.constant(np.asarray(value, dtype))
 
 
-def _chosen(graph: Graph, index: Array, options: Sequence[Array]) -> Array:
+def _chosen(graph: Graph, index: Elements, options: Sequence[Elements]) -> Elements:
     """options[index] for an index in range: the first where it is none of the others."""
     chosen = options[0]
     for i, option in enumerate(options[1:], start=1):
@@ -39,16 +39,16 @@ def _chosen(graph: Graph, index: Array, options: Sequence[Array]) -> Array:
     return chosen
 
 
-def _clamped(graph: Graph, index: Array, most: int) -> Array:
+def _clamped(graph: Graph, index: Elements, most: int) -> Elements:
     low = graph.map("max", index.dtype, index, _number(graph, 0, index.dtype))
     return graph.map("min", index.dtype, low, _number(graph, most, index.dtype))
 
 
-def _cut(a: Array, axis: int, start: int, stop: int) -> Array:
+def _cut(a: Elements, axis: int, start: int, stop: int) -> Elements:
     return a.moved(lambda items: np.take(items, range(start, stop), axis))
 
 
-def _part(graph: Graph, a: Array, starts: Sequence[tuple[int, Array]], sizes: Sequence[int]) -> Array:
+def _part(graph: Graph, a: Elements, starts: Sequence[tuple[int, Elements]], sizes: Sequence[int]) -> Elements:
     """The part of `a` of these sizes that begins at `starts` (axis, index), each within range."""
     for axis, start in starts:
         size, n = sizes[axis], a.items.shape[axis]
@@ -61,13 +61,15 @@ def _part(graph: Graph, a: Array, starts: Sequence[tuple[int, Array]], sizes: Se
     return a
 
 
-def dynamic_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def dynamic_slice(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """A slice that begins where numbers say."""
     a, *starts = ins
     return _part(graph, a, list(enumerate(starts)), eqn.params["slice_sizes"])
 
 
-def _inside(graph: Graph, starts: Sequence[tuple[int, Array]], shape: Sequence[int], sizes: Sequence[int]) -> Array:
+def _inside(
+    graph: Graph, starts: Sequence[tuple[int, Elements]], shape: Sequence[int], sizes: Sequence[int]
+) -> Elements:
     """Whether a part that begins there is within the array."""
     ok = _number(graph, True, BOOL)
     for axis, start in starts:
@@ -82,7 +84,7 @@ def _drops(eqn: JaxprEqn) -> bool:
     return "FILL" in str(eqn.params["mode"]).upper()
 
 
-def _known_rows(index: Array, numbers: State, shape: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
+def _known_rows(index: Elements, numbers: State, shape: Sequence[int], sizes: Sequence[int]) -> np.ndarray | None:
     """The rows along one axis that a gather takes whole, if they are known, as `take` asks for them; otherwise None."""
     axes = tuple(numbers.start_index_map)
     if index.value is None or len(axes) != 1 or tuple(numbers.collapsed_slice_dims) != axes:
@@ -93,7 +95,7 @@ def _known_rows(index: Array, numbers: State, shape: Sequence[int], sizes: Seque
     return rows if whole and inside and not numbers.operand_batching_dims else None
 
 
-def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def gather(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """Parts of an array, one for each index vector."""
     a, index = ins
     numbers, sizes = eqn.params["dimension_numbers"], tuple(eqn.params["slice_sizes"])
@@ -129,10 +131,12 @@ def gather(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
 
     flat = list(parts.reshape(-1))
     known = bool(flat) and all(part.value is not None for part in flat)
-    return Array(join([part.items for part in flat]), a.dtype, join([part.value for part in flat]) if known else None)
+    return Elements(
+        join([part.items for part in flat]), a.dtype, join([part.value for part in flat]) if known else None
+    )
 
 
-def dynamic_update_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def dynamic_update_slice(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """An array with a part replaced, where numbers say."""
     a, new, *starts = ins
     return _placed(
@@ -140,7 +144,9 @@ def dynamic_update_slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array
     )
 
 
-def _placed(graph: Graph, a: Array, new: Array, starts: Sequence[Array], combine: str | None = None) -> Array:
+def _placed(
+    graph: Graph, a: Elements, new: Elements, starts: Sequence[Elements], combine: str | None = None
+) -> Elements:
     """`a` with `new`, of the same rank, put or combined in where it begins at `starts`; nothing where out of range."""
     items = a.items.copy()
     for position in np.ndindex(*(n - m + 1 for n, m in zip(a.items.shape, new.items.shape))):
@@ -150,13 +156,13 @@ def _placed(graph: Graph, a: Array, new: Array, starts: Sequence[Array], combine
         if here.value is not None and not here.value:
             continue
         spot = tuple(slice(i, i + m) for i, m in zip(position, new.items.shape))
-        old = Array(items[spot].copy(), a.dtype)  # operations keep what they are given
+        old = Elements(items[spot].copy(), a.dtype)  # operations keep what they are given
         put = new if combine is None else graph.map(combine, a.dtype, old, new)
         items[spot] = (put if here.value is not None else graph.map("select", a.dtype, here, old, put)).items
-    return Array(items, a.dtype)
+    return Elements(items, a.dtype)
 
 
-def scatter(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def scatter(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """An array with parts replaced or added to, one for each index vector, one after the other."""
     a, index, updates = ins
     numbers, combine = eqn.params["dimension_numbers"], COMBINE[eqn.primitive.name]
@@ -180,7 +186,7 @@ def scatter(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return a
 
 
-def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """argmax and argmin: the first of equals, NaN before all."""
     a, (axis,), to = ins[0], eqn.params["axes"], np.dtype(eqn.params["index_dtype"])
     rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
@@ -195,13 +201,13 @@ def extreme(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return where.moved(lambda items: np.broadcast_to(items, rows[0].items.shape))
 
 
-def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """Products of small arrays: multiplications and additions."""
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     to = np.dtype(outcome(eqn).dtype)
     a, b = (x if x.dtype == to else graph.map("convert", to, x, attribute=x.dtype.str) for x in ins)
 
-    def arranged(x: Array, batch: Sequence[int], summed: Sequence[int], before: int, after: int) -> Array:
+    def arranged(x: Elements, batch: Sequence[int], summed: Sequence[int], before: int, after: int) -> Elements:
         free = [d for d in range(x.items.ndim) if d not in (*batch, *summed)]
 
         def move(items: np.ndarray) -> np.ndarray:
@@ -217,7 +223,7 @@ def dot_general(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return graph.fold("add", product, range(rank - len(left), rank)) if left else product
 
 
-def pad(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def pad(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     """An array with more around its elements and between them."""
     a, fill = ins
     config = eqn.params["padding_config"]
@@ -226,12 +232,12 @@ def pad(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     spots = [low + np.arange(n) * (inner + 1) for n, (low, _, inner) in zip(a.items.shape, config)]
     inside = [(s >= 0) & (s < size) for s, size in zip(spots, full)]
     out[np.ix_(*(s[ok] for s, ok in zip(spots, inside)))] = a.items[np.ix_(*inside)]
-    return Array(out, a.dtype)
+    return Elements(out, a.dtype)
 
 
 def _ordered(
-    graph: Graph, rows: list[list[Array]], keys: int, behind: Callable[[list[Array], list[Array]], Array]
-) -> list[list[Array]]:
+    graph: Graph, rows: list[list[Elements]], keys: int, behind: Callable[[list[Elements], list[Elements]], Elements]
+) -> list[list[Elements]]:
     """Rows in order; equal ones stay as they are. Neighbours are exchanged, as often as it takes."""
     if len(rows) > FEW:
         raise Unsupported("sort", f"of {len(rows)} values, {FEW} at most")
@@ -244,7 +250,7 @@ def _ordered(
     return rows
 
 
-def _after(graph: Graph, a: list[Array], b: list[Array]) -> Array:
+def _after(graph: Graph, a: list[Elements], b: list[Elements]) -> Elements:
     """Whether the keys a come behind the keys b, NaN last."""
     behind, same = _number(graph, False, BOOL), _number(graph, True, BOOL)
     for x, y in zip(a, b):
@@ -259,16 +265,16 @@ def _after(graph: Graph, a: list[Array], b: list[Array]) -> Array:
     return behind
 
 
-def sort(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def sort(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     """A few values in order, with what belongs to them."""
     axis = eqn.params["dimension"]
     n = ins[0].items.shape[axis]
     rows = [[a.moved(partial(np.take, indices=i, axis=axis)) for a in ins] for i in range(n)]
     rows = _ordered(graph, rows, eqn.params["num_keys"], partial(_after, graph))
-    return [Array(np.stack([row[j].items for row in rows], axis), a.dtype) if n else a for j, a in enumerate(ins)]
+    return [Elements(np.stack([row[j].items for row in rows], axis), a.dtype) if n else a for j, a in enumerate(ins)]
 
 
-def top_k(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def top_k(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     """The largest values of the last axis, largest first, and where they are; the first of equals first."""
     a, k = ins[0], eqn.params["k"]
     to = np.dtype(np.int32)
@@ -276,7 +282,7 @@ def top_k(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     rows = [[a.moved(itemgetter((..., i))), _number(graph, i, to)] for i in range(n)]
     rows = [[v, i.moved(lambda items, v=v: np.broadcast_to(items, v.items.shape))] for v, i in rows]  # type: ignore[misc]
     rows = _ordered(graph, rows, 1, lambda one, other: _after(graph, other, one))
-    return [Array(np.stack([row[j].items for row in rows[:k]], -1), kind) for j, kind in enumerate((a.dtype, to))]
+    return [Elements(np.stack([row[j].items for row in rows[:k]], -1), kind) for j, kind in enumerate((a.dtype, to))]
 
 
 PICKS = {

@@ -25,17 +25,17 @@ class Unsupported(ValueError):
         self.name = name
 
 
-class Array(NamedTuple):
+class Elements(NamedTuple):
     """Element numbers, the type of the elements, and their values where all are known."""
 
     items: np.ndarray
     dtype: np.dtype
     value: np.ndarray | None = None
 
-    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Array:
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Elements:
         """The same elements in another arrangement."""
         value = None if self.value is None else move(self.value)
-        return Array(move(self.items), self.dtype, value)
+        return Elements(move(self.items), self.dtype, value)
 
 
 class Operation(NamedTuple):
@@ -121,13 +121,13 @@ class Graph:
         self.size += n
         return self.size - n
 
-    def input(self, kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    def input(self, kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Elements:
         """New elements that come from outside."""
         n = int(np.prod(shape, dtype=int))
         self.inputs.append(Input(kind, self._number(n), n, np.dtype(dtype)))
-        return Array(np.arange(self.size - n, self.size).reshape(shape), np.dtype(dtype))
+        return Elements(np.arange(self.size - n, self.size).reshape(shape), np.dtype(dtype))
 
-    def constant(self, value: np.ndarray | np.generic | float) -> Array:
+    def constant(self, value: np.ndarray | np.generic | float) -> Elements:
         """Elements whose values are known; equal ones have one number."""
         value = np.asarray(value)
         items = np.empty(value.shape, np.int64)
@@ -138,9 +138,9 @@ class Graph:
                 self._known[key] = self._number(1)
                 self.constants[self._known[key]] = scalar
             flat[i] = self._known[key]
-        return Array(items, value.dtype, value)
+        return Elements(items, value.dtype, value)
 
-    def map(self, name: str, dtype: np.dtype, *arrays: Array, attribute: Attribute = None) -> Array:
+    def map(self, name: str, dtype: np.dtype, *arrays: Elements, attribute: Attribute = None) -> Elements:
         """`name` element by element; shapes broadcast."""
         dtype = np.dtype(dtype)
         if name in NUMPY and all(a.value is not None for a in arrays) and not (name == "div" and dtype.kind != "f"):
@@ -149,9 +149,9 @@ class Graph:
             return self.constant(value)
         shape = np.broadcast_shapes(*(a.items.shape for a in arrays))
         args = tuple(np.broadcast_to(a.items, shape).reshape(-1) for a in arrays)
-        return Array(self._add(name, dtype, args, shape, attribute), dtype)
+        return Elements(self._add(name, dtype, args, shape, attribute), dtype)
 
-    def fold(self, name: str, a: Array, axes: Sequence[int]) -> Array:
+    def fold(self, name: str, a: Elements, axes: Sequence[int]) -> Elements:
         """Reduce axes by the operation `name`."""
         rest = [i for i in range(a.items.ndim) if i not in axes]
         shape = tuple(a.items.shape[i] for i in rest)
@@ -161,9 +161,9 @@ class Graph:
                 raise Unsupported(f"reduce_{name}", "nothing to reduce")
             return self.constant(np.full(shape, EMPTY[name], a.dtype))
         if rows.shape[-1] == 1:
-            return Array(rows[..., 0], a.dtype)
+            return Elements(rows[..., 0], a.dtype)
         args = (rows.reshape(-1, rows.shape[-1]),)
-        return Array(self._add(f"fold:{name}", a.dtype, args, shape, None), a.dtype)
+        return Elements(self._add(f"fold:{name}", a.dtype, args, shape, None), a.dtype)
 
     def _add(
         self, name: str, dtype: np.dtype, args: tuple[np.ndarray, ...], shape: tuple[int, ...], attribute: Attribute

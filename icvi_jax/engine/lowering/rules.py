@@ -9,12 +9,12 @@ import numpy as np
 from jax.extend.core import JaxprEqn
 
 from icvi_jax.engine.lowering.gather_rules import PICKS, outcome
-from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
+from icvi_jax.engine.lowering.graph import Elements, Graph, Unsupported
 from icvi_jax.types import State
 
 Tree = State
 """A pytree of arrays."""
-Rule = Callable[[Graph, JaxprEqn, list[Array]], Array | list[Array]]
+Rule = Callable[[Graph, JaxprEqn, list[Elements]], Elements | list[Elements]]
 
 SAME = frozenset(
     "add sub mul div rem neg abs sign floor ceil sqrt rsqrt exp exp2 log log1p expm1 tanh logistic pow max min and or "
@@ -44,23 +44,23 @@ def _dtype(eqn: JaxprEqn) -> np.dtype:
     return dtype
 
 
-def _number(graph: Graph, value: float, dtype: np.dtype) -> Array:
+def _number(graph: Graph, value: float, dtype: np.dtype) -> Elements:
     return graph.constant(np.asarray(value, dtype))
 
 
-def _elementwise(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _elementwise(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     return graph.map(eqn.primitive.name, _dtype(eqn), *ins)
 
 
-def _compare(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _compare(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     return graph.map(COMPARE[eqn.primitive.name], np.dtype(bool), *ins)
 
 
-def _square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _square(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     return graph.map("mul", ins[0].dtype, ins[0], ins[0])
 
 
-def _integer_pow(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _integer_pow(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     a, y = ins[0], eqn.params["y"]
     result, power, left = None, a, abs(y)
     while left:
@@ -75,7 +75,7 @@ def _integer_pow(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return graph.map("div", a.dtype, one, result) if y < 0 else result
 
 
-def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     which, *cases = ins
     if which.dtype == bool:
         return graph.map("select", cases[0].dtype, which, *cases)
@@ -86,12 +86,12 @@ def _select_n(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return chosen
 
 
-def _clamp(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _clamp(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     low, a, high = ins
     return graph.map("min", a.dtype, graph.map("max", a.dtype, low, a), high)
 
 
-def _convert(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _convert(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     a, to = ins[0], _dtype(eqn)
     if a.dtype == to:
         return a
@@ -100,18 +100,18 @@ def _convert(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return graph.map("convert", to, a, attribute=a.dtype.str)
 
 
-def _bitcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _bitcast(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     if ins[0].dtype.itemsize != _dtype(eqn).itemsize or bool in (ins[0].dtype, _dtype(eqn)):
         raise Unsupported("bitcast_convert_type", "between types of different sizes")
     return graph.map("bitcast", _dtype(eqn), ins[0])
 
 
-def _round(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _round(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     even = int(eqn.params["rounding_method"]) == 1
     return graph.map("round_even" if even else "round", ins[0].dtype, ins[0])
 
 
-def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
 
     def move(items: np.ndarray) -> np.ndarray:
@@ -123,44 +123,44 @@ def _broadcast(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return ins[0].moved(move)
 
 
-def _reshape(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _reshape(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     return ins[0].moved(lambda items: items.reshape(outcome(eqn).shape))
 
 
-def _slice(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _slice(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     start, stop = eqn.params["start_indices"], eqn.params["limit_indices"]
     cuts = tuple(slice(*cut) for cut in zip(start, stop, eqn.params["strides"] or [1] * len(start)))
     return ins[0].moved(lambda items: items[cuts])
 
 
-def _joined(name: str, ins: list[Array], axis: int) -> Array:
+def _joined(name: str, ins: list[Elements], axis: int) -> Elements:
     join = partial(np.concatenate if name == "concatenate" else np.stack, axis=axis)
     value = None if any(a.value is None for a in ins) else join([a.value for a in ins])
-    return Array(join([a.items for a in ins]), ins[0].dtype, value)
+    return Elements(join([a.items for a in ins]), ins[0].dtype, value)
 
 
-def _unstack(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def _unstack(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     axis = eqn.params["axis"]
     return [ins[0].moved(partial(np.take, indices=i, axis=axis)) for i in range(ins[0].items.shape[axis])]
 
 
-def _split(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def _split(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     axis, ends = eqn.params["axis"], np.cumsum([0, *eqn.params["sizes"]])
     return [ins[0].moved(partial(np.take, indices=np.arange(lo, hi), axis=axis)) for lo, hi in zip(ends[:-1], ends[1:])]
 
 
-def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _iota(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     shape, axis = eqn.params["shape"], eqn.params["dimension"]
     row = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return graph.constant(np.broadcast_to(row, shape).astype(_dtype(eqn)))
 
 
-def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _fold(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     axes = tuple(eqn.params["axes"])
     return graph.fold(FOLDS[eqn.primitive.name], ins[0], axes) if axes else ins[0]
 
 
-def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     a, axis = ins[0], eqn.params["axis"]
     rows = [a.moved(partial(np.take, indices=i, axis=axis)) for i in range(a.items.shape[axis])]
     way = -1 if eqn.params["reverse"] else 1
@@ -170,17 +170,17 @@ def _chain(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
     return _joined("stack", rows[::way], axis) if rows else a
 
 
-def _log2(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _log2(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     scale = _number(graph, 1 / np.log(2), ins[0].dtype)
     return graph.map("mul", ins[0].dtype, graph.map("log", ins[0].dtype, ins[0]), scale)
 
 
-def _one_minus_square(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _one_minus_square(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     one, a = _number(graph, 1, ins[0].dtype), ins[0]  # a product, which keeps the digits near |a| = 1
     return graph.map("mul", a.dtype, graph.map("add", a.dtype, one, a), graph.map("sub", a.dtype, one, a))
 
 
-def _polynomial(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> Array:
+def _polynomial(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> Elements:
     x, *coefficients = ins
     value = coefficients[-1]
     for c in coefficients[-2::-1]:

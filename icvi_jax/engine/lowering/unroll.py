@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from icvi_jax.engine.lowering.graph import Array, Graph, Unsupported
+from icvi_jax.engine.lowering.graph import Elements, Graph, Unsupported
 from icvi_jax.engine.lowering.rules import MOVES, RULES, Tree
 from icvi_jax.types import State
 
@@ -111,16 +111,16 @@ def unroll_jaxpr(body: ClosedJaxpr, numbers: int, carry: int, by_stream: Sequenc
     return Unrolled(graph, *inputs, _parts(after), _parts(out[carry:]), len(fixed))
 
 
-def _parts(arrays: list[Array]) -> list[CarryPart]:
+def _parts(arrays: list[Elements]) -> list[CarryPart]:
     return [CarryPart(a.items.shape, a.dtype, a.items.reshape(-1)) for a in arrays]
 
 
-def evaluate(graph: Graph, jaxpr: Jaxpr, consts: Sequence[State], args: list[Array]) -> list[Array]:
+def evaluate(graph: Graph, jaxpr: Jaxpr, consts: Sequence[State], args: list[Elements]) -> list[Elements]:
     """The results of `jaxpr` for these arguments, its operations put into the graph."""
-    values: dict[object, Array] = dict(zip(jaxpr.constvars, (graph.constant(np.asarray(c)) for c in consts)))
+    values: dict[object, Elements] = dict(zip(jaxpr.constvars, (graph.constant(np.asarray(c)) for c in consts)))
     values |= zip(jaxpr.invars, args)
 
-    def read(var: State) -> Array:
+    def read(var: State) -> Elements:
         kind: State = var.aval
         return graph.constant(np.asarray(var.val, kind.dtype)) if isinstance(var, Literal) else values[var]
 
@@ -132,7 +132,7 @@ def evaluate(graph: Graph, jaxpr: Jaxpr, consts: Sequence[State], args: list[Arr
             outs = CONTROL[name](graph, eqn, ins)
         elif name in RULES:
             made = RULES[name](graph, eqn, ins)
-            outs = [made] if isinstance(made, Array) else made
+            outs = [made] if isinstance(made, Elements) else made
         else:
             raise Unsupported(name)
         values |= zip(eqn.outvars, outs)
@@ -185,10 +185,10 @@ def scan_sizes(eqn: JaxprEqn) -> tuple[int, int]:
     return eqn.params["num_consts"], eqn.params["num_carry"]
 
 
-def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     (fixed, carried), length = scan_sizes(eqn), eqn.params["length"]
     consts, carry, xs = ins[:fixed], ins[fixed : fixed + carried], ins[fixed + carried :]
-    rows: list[list[Array]] = [[] for _ in eqn.outvars[carried:]]
+    rows: list[list[Elements]] = [[] for _ in eqn.outvars[carried:]]
     turns = range(length)
     for t in reversed(turns) if eqn.params["reverse"] else turns:
         now = [x.moved(itemgetter(t)) for x in xs]
@@ -198,10 +198,10 @@ def _scan(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
             row.insert(0 if eqn.params["reverse"] else len(row), a)
     if not length and rows:
         raise Unsupported("scan", "of no steps")
-    return carry + [Array(np.stack([a.items for a in row]), row[0].dtype) for row in rows]
+    return carry + [Elements(np.stack([a.items for a in row]), row[0].dtype) for row in rows]
 
 
-def _while(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def _while(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     a, b = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     test, body, carry = ins[:a], ins[a : a + b], ins[a + b :]
     for _ in range(LONGEST):
@@ -214,7 +214,7 @@ def _while(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
     raise Unsupported("while", f"of more than {LONGEST} turns")
 
 
-def _cond(graph: Graph, eqn: JaxprEqn, ins: list[Array]) -> list[Array]:
+def _cond(graph: Graph, eqn: JaxprEqn, ins: list[Elements]) -> list[Elements]:
     which, *rest = ins
     branches = [evaluate(graph, *_inner(branch), rest) for branch in eqn.params["branches"]]
     if which.value is not None:
