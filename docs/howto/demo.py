@@ -98,6 +98,7 @@ def main(folder):
     client = paho.Client(paho.CallbackAPIVersion.VERSION2)
     client.on_connect = lambda *_: client.subscribe([("homeassistant/#", 0), ("icvi/#", 0)])
     client.on_message = lambda _client, _data, message: topics.update({message.topic: message.payload})
+    client.reconnect_delay_set(1, 1)
     client.connect_async("127.0.0.1", broker)
     client.loop_start()
 
@@ -109,6 +110,7 @@ def main(folder):
         return [json.loads(text) for topic, text in topics.items() if topic.endswith("/state")]
 
     try:
+        until(client.is_connected, "the broker answers")
         until(lambda: "listening to site/+/state" in (folder / "log").read_text(), "the watch listens")
         publish(0, FAILS)
         until(lambda: len([t for t in topics if t.endswith("/config")]) == 2, "Home Assistant has two devices")

@@ -8,7 +8,7 @@ import numpy as np
 
 from icvi_jax.watch.alarms import json_line
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import Shard
 
 LOOK_SECONDS, CLOCK_SECONDS = 1.0, 30.0
@@ -27,16 +27,16 @@ class Silence:
         self._known: dict[str, set[tuple[int, float]]] = {}
         self._clocks: dict[str, set[str]] = {}
 
-    def look(self, shard: Shard, store: Store, board: Board | None = None) -> int:
+    def look(self, shard: Shard, store: Store, buffers: RingBuffers | None = None) -> int:
         """Raise an alarm for each node that became silent since the last call; returns how many."""
         now = time.monotonic()
         if now - self._looked.get(shard.id, -LOOK_SECONDS) < LOOK_SECONDS:
             return 0
         self._looked[shard.id] = now
         records = [*self._silent(shard, now), *self._with_wrong_clocks(shard, now)]
-        if board is not None:
+        if buffers is not None:
             for record in records:
-                board.event(record)
+                buffers.event(record)
         if records:
             store.add(shard.taken, [(str(record["id"]), json_line(record)) for record in records])
         return len(records)

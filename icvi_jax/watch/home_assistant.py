@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from icvi_jax.text import say
 from icvi_jax.watch.alarms import plain
 from icvi_jax.watch.mqtt import TIMEOUT, client
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.views import DISTRESS, NEWS, SILENT, states
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class HomeAssistant:
     Parameters
     ----------
     host : the broker, as for `client`.
-    board : what the watch shows.
+    buffers : what the watch shows.
     every : seconds between two states of a node.
     """
 
-    def __init__(self, host: str, board: Board, every: float = EVERY):
-        self.board, self.every = board, every
+    def __init__(self, host: str, buffers: RingBuffers, every: float = EVERY):
+        self.buffers, self.every = buffers, every
         site = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())
         self.base, self.name = f"icvi/{site}", "Home Assistant"
         self.status = f"{self.base}/status"
@@ -81,7 +81,7 @@ class HomeAssistant:
             return {**known, "value_template": f"{{{{ value_json.{key} }}}}", **more}
 
         parts = {"condition": part("condition", "Condition", device_class="enum", options=list(CONDITIONS))}
-        for name in self.board.indices:
+        for name in self.buffers.indices:
             unit = {"unit_of_measurement": "%"} if name == HEALTH else {}
             parts[name] = part(name, name.capitalize() if unit else name.upper(), state_class="measurement", **unit)
         attributes = f"{self.base}/{id}/alarm"
@@ -99,10 +99,10 @@ class HomeAssistant:
 
     def state(self, node: str, condition: int) -> dict[str, object]:
         """What a node is now."""
-        past = self.board.history(node)
-        last = {} if past is None or not len(past.values) else dict(zip(self.board.indices, past.values[-1]))
+        past = self.buffers.history(node)
+        last = {} if past is None or not len(past.values) else dict(zip(self.buffers.indices, past.values[-1]))
         values: dict[str, object] = {name: plain(100 * v if name == HEALTH else v) for name, v in last.items()}
-        recovered = self.board.last.get(self.board.rows[node]) == "recovered"
+        recovered = self.buffers.last.get(self.buffers.rows[node]) == "recovered"
         alarm = condition in (DISTRESS, SILENT) or (condition == NEWS and not recovered)
         return values | {"condition": CONDITIONS[condition], "alarm": "ON" if alarm else "OFF"}
 
@@ -119,8 +119,8 @@ class HomeAssistant:
         self._due = time.monotonic() + self.every
         if self._again:
             self._again, self._heads = False, {}
-        names = list(self.board.names)
-        conditions = states(self.board)
+        names = list(self.buffers.names)
+        conditions = states(self.buffers)
         if len(names) > MOST_NODES and not self._crowded:
             self._crowded = True
             say(f"{self.name}: {MOST_NODES:,} devices are the most; nodes after them are not shown there")
@@ -130,7 +130,7 @@ class HomeAssistant:
             new = node not in self._heads
             if new:
                 self._publish(f"{PREFIX}/{self.id_of(node)}/config", json.dumps(self.device(node)), wait=True)
-            told = int(self.board.head[row]), condition, self.board.last.get(row)
+            told = int(self.buffers.head[row]), condition, self.buffers.last.get(row)
             if new or told != self._heads[node]:
                 self._publish(f"{self.base}/{self.id_of(node)}/state", json.dumps(self.state(node, condition)))
                 self._heads[node] = told

@@ -24,7 +24,7 @@ from icvi_jax.watch.decode import Complaints, Intake
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
 from icvi_jax.watch.lines import LineFormat, Reader
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.source import Batch, Message, Source
@@ -77,7 +77,7 @@ class Part:
 
     Parameters
     ----------
-    pipe, reader, rules, board : the pipeline, what understands a line, how to count, and what a page shows.
+    pipe, reader, rules, buffers : the pipeline, what understands a line, how to count, and what a page shows.
     keeper : keeps what a restart needs.
     complaints : prints messages about bad lines.
 
@@ -94,9 +94,9 @@ class Part:
         keeper: Keeper,
         rules: Rules,
         complaints: Complaints,
-        board: Board | None = None,
+        buffers: RingBuffers | None = None,
     ):
-        self.pipe, self.keeper, self.rules, self.board = pipe, keeper, rules, board
+        self.pipe, self.keeper, self.rules, self.buffers = pipe, keeper, rules, buffers
         self.intake = Intake(reader, complaints)
         self._crowded = Complaints()
         self.alarms, self._saved, self._count = 0, 0, AlarmCount()
@@ -176,16 +176,16 @@ class Part:
         """Let no more nodes in than memory has room for: names without end must not end the watch."""
         if self.shard is not None:
             features = len(self.shard.features)
-            page = self.board.bytes_of_node(features) if self.board else 0
+            page = self.buffers.bytes_of_node(features) if self.buffers else 0
             self.shard.most = self.rules.most_nodes or most_nodes(page + 16 * RING * features)
 
     def compute(self) -> None:
-        """Compute the accepted samples: alarms go to the store, readings to the board."""
-        shard, board = self.shard, self.board
+        """Compute the accepted samples: alarms go to the store, readings to the buffers."""
+        shard, buffers = self.shard, self.buffers
         if shard is None:
             return
-        if board is not None:
-            board.tell(self.intake.reader.form)
+        if buffers is not None:
+            buffers.tell(self.intake.reader.form)
         found = []
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
@@ -193,11 +193,11 @@ class Part:
                 alarms = agreed(alarms, shard, self.rules.agree)
             found += [(id, json_line(alarm)) for id, alarm in alarms]
             self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
-            if board is not None:
-                board.add(shard, tick)
+            if buffers is not None:
+                buffers.add(shard, tick)
                 for _, alarm in alarms:
                     after = int(shard.counts[shard.rows[str(alarm["node"])]]) - int(str(alarm["sample"]))
-                    board.event(alarm, back=after)
+                    buffers.event(alarm, back=after)
         if found:
             self.store.add(shard.taken, found)
 
@@ -229,7 +229,7 @@ class WatchLoop:
     rules : how to count.
     out : where alarms are written, one JSON object per line; default standard output.
     sinks : names of the other receivers of alarms.
-    board : what a page shows.
+    buffers : what a page shows.
 
     Attributes
     ----------
@@ -243,9 +243,9 @@ class WatchLoop:
         rules: Rules | None = None,
         out: TextIO | None = None,
         sinks: Sequence[str] = (),
-        board: Board | None = None,
+        buffers: RingBuffers | None = None,
     ):
-        self.pipe, self.rules, self.board = pipe, rules or Rules(), board
+        self.pipe, self.rules, self.buffers = pipe, rules or Rules(), buffers
         self._make_reader = make_reader
         self.printer = Printer(out or sys.stdout)
         self.sinks = (self.printer.name, *sinks)
@@ -281,7 +281,7 @@ class WatchLoop:
     def open(self, name: str, keeper: Keeper) -> Part:
         """Continue with a part of the source from what its keeper has."""
         try:
-            part = Part(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.board)
+            part = Part(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.buffers)
         except BaseException:
             keeper.close()
             raise
@@ -303,8 +303,8 @@ class WatchLoop:
         if part is None:
             return
         self._gone = self._gone.plus([part.counts])
-        if self.board is not None:
-            self.board.drop(part.keeper.id)
+        if self.buffers is not None:
+            self.buffers.drop(part.keeper.id)
         part.keeper.close()
 
     def run(self, source: Source, between: Callable[[Iterator[Batch]], Iterator[Batch]] = iter) -> None:
@@ -329,7 +329,7 @@ class WatchLoop:
             part.compute()
         for part in self.parts.values():
             if part.shard is not None:
-                part.alarms += self._silence.look(part.shard, part.store, self.board)
+                part.alarms += self._silence.look(part.shard, part.store, self.buffers)
             self.printer.pass_on(part.store)
         if time.monotonic() - self._saved_at > self.rules.every:
             self.save()

@@ -20,7 +20,7 @@ from icvi_jax.watch.alarms import score_of
 from icvi_jax.watch.lines import LineFormat
 from icvi_jax.watch.sample import seconds, time_in_words, zone_of
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.ticks import Tick
 
 ROOM, MANY = 64, 8192
@@ -51,7 +51,7 @@ class History(NamedTuple):
     values: NDArray[np.float32]
 
 
-class Board:
+class RingBuffers:
     """Ring buffers of all nodes. One thread adds, others read; they wait only while some rows are copied.
 
     Parameters
@@ -60,7 +60,7 @@ class Board:
     length : samples kept of each node.
     silent_after : seconds without samples after which a node is silent; 0 never.
     events : how many of the last alarms are kept.
-    mutes, acknowledged : which nodes are muted, and which incidents a person has seen.
+    silences, acknowledged : which nodes are muted, and which incidents a person has seen.
 
     Attributes
     ----------
@@ -81,14 +81,14 @@ class Board:
         length: int = 240,
         silent_after: float = 0.0,
         events: int = EVENTS,
-        mutes: Mutes | None = None,
-        acknowledged: Mutes | None = None,
+        silences: Silences | None = None,
+        acknowledged: Silences | None = None,
     ):
         self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
         self.lock = threading.Lock()
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
-        self.mutes, self.acknowledged = mutes or Mutes(), acknowledged or Mutes()
+        self.silences, self.acknowledged = silences or Silences(), acknowledged or Silences()
         self._incidents = Incidents()
         self.events: deque[dict[str, object]] = deque(maxlen=events)
         self.count = self.samples = 0
@@ -231,7 +231,7 @@ class Board:
             self.here[self._maps.pop(shard, [])] = False
 
     def _rows_of(self, shard: Shard, tick: Tick) -> NDArray[np.intp]:
-        """Rows of the board for the samples of a tick; new nodes get a row."""
+        """Rows of the buffers for the samples of a tick; new nodes get a row."""
         known = self._maps.setdefault(shard.id, [])
         for name in list(shard.rows)[len(known) :]:
             if name not in self.rows:
@@ -244,7 +244,7 @@ class Board:
         return np.array(known, np.intp)[tick.rows]
 
     def _columns_of(self, shard: Shard) -> list[int]:
-        """Columns of the board for the readings of a shard: names may differ between partitions."""
+        """Columns of the buffers for the readings of a shard: names may differ between partitions."""
         if shard.features != self.features:
             self.features += tuple(name for name in shard.features if name not in self.features)
             x = self._rings.x
@@ -285,7 +285,7 @@ class Board:
             score, standing, here = self.score[:n].copy(), self.standing[:n].copy(), self.here[:n].copy()
             alarmed = self.alarmed[:n].copy()
             muted = np.zeros(n, bool)
-            muted[[self.rows[name] for name in self.mutes.names if name in self.rows]] = True
+            muted[[self.rows[name] for name in self.silences.names if name in self.rows]] = True
             if search:
                 text = search.lower()
                 here &= np.array([text in name.lower() for name in self.names], bool)

@@ -29,8 +29,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from icvi_jax.text import say
 from icvi_jax.watch.auth import Guard
 from icvi_jax.watch.metrics import WatchStatus, exposition, is_loopback
-from icvi_jax.watch.ring_buffers import EVENTS, Board
-from icvi_jax.watch.sse import Hub
+from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
+from icvi_jax.watch.sse import Broadcaster
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY, VIEWS = 0.5, 10_000, 32
@@ -89,7 +89,7 @@ class Site:
 
     Parameters
     ----------
-    fleet, board : the watch and what it shows.
+    fleet, buffers : the watch and what it shows.
     token : needed for access; empty: everybody who can reach the address has access.
     worst : how many nodes have their own metric.
     busy : how many seconds the watch has spent on its present batch; too many are not healthy.
@@ -98,13 +98,13 @@ class Site:
     def __init__(
         self,
         fleet: WatchStatus,
-        board: Board,
+        buffers: RingBuffers,
         token: str = "",
         worst: int = 10,
         busy: Callable[[], float] = lambda: 0.0,
     ):
-        self.fleet, self.board, self.worst, self.busy = fleet, board, worst, busy
-        self.hub = Hub()
+        self.fleet, self.buffers, self.worst, self.busy = fleet, buffers, worst, busy
+        self.broadcaster = Broadcaster()
         self._views: dict[tuple[int, str, str], tuple[float, bytes]] = {}
         routes = [Route(path, self._file) for path in FILES]
         routes += [
@@ -132,15 +132,15 @@ class Site:
         if known is None or now - known[0] > BEAT / 2:  # one answer for many browsers
             if len(self._views) >= VIEWS:
                 self._views.clear()
-            body = json.dumps(fleet_view(self.board, *view), ensure_ascii=False, separators=(",", ":")).encode()
+            body = json.dumps(fleet_view(self.buffers, *view), ensure_ascii=False, separators=(",", ":")).encode()
             known = self._views[view] = now, body
         return Response(known[1], media_type="application/json")
 
     async def _names(self, _request: Request) -> Response:
-        return JSONResponse(names_view(self.board))
+        return JSONResponse(names_view(self.buffers))
 
     async def _node(self, request: Request) -> Response:
-        found = node_view(self.board, request.query_params.get("name", ""))
+        found = node_view(self.buffers, request.query_params.get("name", ""))
         return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
 
     async def _mute(self, request: Request) -> Response:
@@ -148,18 +148,18 @@ class Site:
         if isinstance(given, Response):
             return given
         name, muted = given
-        if name not in self.board.rows:
+        if name not in self.buffers.rows:
             return PlainTextResponse("there is no such node", 404)
-        self.board.mutes.set(name, muted)
-        return JSONResponse({"muted": sorted(self.board.mutes.names)})
+        self.buffers.silences.set(name, muted)
+        return JSONResponse({"muted": sorted(self.buffers.silences.names)})
 
     async def _acknowledge(self, request: Request) -> Response:
         given = await _posted(request, "incident", "seen")
         if isinstance(given, Response):
             return given
-        if not self.board.acknowledge(*given):
+        if not self.buffers.acknowledge(*given):
             return PlainTextResponse("there is no such incident", 404)
-        return JSONResponse({"acknowledged": sorted(self.board.acknowledged.names)})
+        return JSONResponse({"acknowledged": sorted(self.buffers.acknowledged.names)})
 
     async def _metrics(self, _request: Request) -> Response:
         return Response(exposition(self.fleet, self.worst), media_type="text/plain; version=0.0.4")
@@ -171,20 +171,20 @@ class Site:
 
     async def _events(self, request: Request) -> Response:
         last = request.headers.get("last-event-id", "")
-        client = self.hub.join(_whole(last))
-        return StreamingResponse(self.hub.stream(client), media_type="text/event-stream")
+        client = self.broadcaster.join(_whole(last))
+        return StreamingResponse(self.broadcaster.stream(client), media_type="text/event-stream")
 
     @asynccontextmanager
     async def _beating(self, _app: Starlette) -> AsyncIterator[None]:
         async def beat() -> None:
             while True:
-                self.hub.publish(summary(self.fleet, self.board), self.board)
+                self.broadcaster.publish(summary(self.fleet, self.buffers), self.buffers)
                 await asyncio.sleep(BEAT)
 
         task = asyncio.create_task(beat())
         yield
         task.cancel()
-        self.hub.close()
+        self.broadcaster.close()
 
 
 async def _posted(request: Request, name: str, flag: str) -> tuple[str, bool] | Response:
@@ -222,7 +222,7 @@ def _whole(text: str) -> int | None:
 @contextmanager
 def page_served(
     fleet: WatchStatus,
-    board: Board,
+    buffers: RingBuffers,
     address: str,
     token: str = "",
     worst: int = 10,
@@ -239,7 +239,7 @@ def page_served(
     if sys.platform == "linux":  # a browser that hangs would keep its connection for ever
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
     logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # `Guard` prints what matters
-    site = Site(fleet, board, token, worst, busy)
+    site = Site(fleet, buffers, token, worst, busy)
     config = uvicorn.Config(
         site.app,
         log_config=None,
@@ -254,8 +254,8 @@ def page_served(
     thread.start()
     where = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
     say(f"page: {where}{f'?token={token}' if token else ''}")
-    size = f"{board.bytes_per_node / 1e3:.1f} kB and {8e-3 * board.length:.1f} kB more for each column of readings"
-    say(f"page: keeps the last {board.length} samples of each node in {size}, and the last {EVENTS} alarms")
+    size = f"{buffers.bytes_per_node / 1e3:.1f} kB and {8e-3 * buffers.length:.1f} kB more for each column of readings"
+    say(f"page: keeps the last {buffers.length} samples of each node in {size}, and the last {EVENTS} alarms")
     try:
         yield where
     finally:

@@ -18,8 +18,8 @@ from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.metrics import serving
-from icvi_jax.watch.ring_buffers import EVENTS, Board
-from icvi_jax.watch.silences import ACKNOWLEDGED, Mutes
+from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
+from icvi_jax.watch.silences import ACKNOWLEDGED, Silences
 from icvi_jax.watch.sinks import Sender, Sink, open_sinks
 from icvi_jax.watch.source import Source, Stdin
 
@@ -72,13 +72,15 @@ class Service:
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> bool:
     """Continue from the last checkpoint, then process the input; returns whether any line was a valid sample."""
-    mutes, board = Mutes(service.folder), None
+    silences, buffers = Silences(service.folder), None
     if service.page or service.home_assistant:
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
         history = service.history if service.page else UNSEEN_HISTORY
-        board = Board(indices, history, service.silent_after, EVENTS, mutes, Mutes(service.folder, ACKNOWLEDGED))
+        buffers = RingBuffers(
+            indices, history, service.silent_after, EVENTS, silences, Silences(service.folder, ACKNOWLEDGED)
+        )
     forms = service.cloudevents, service.webhook_text
-    plugs = open_plugs(service, pipe, board, mutes)
+    plugs = open_plugs(service, pipe, buffers, silences)
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
     every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
     rules = Rules(
@@ -93,11 +95,11 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         say(
             f"--agree {service.agree}: nodes of one partition have to agree; nodes of different partitions do not count"
         )
-    watch = WatchLoop(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], board=board)
+    watch = WatchLoop(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], buffers=buffers)
     source = open_source(service)
     try:
         watch.begin(source)
-        with _around(watch, service, to, mutes) as interrupts:
+        with _around(watch, service, to, silences) as interrupts:
             for batch in interrupts.between(source.batches()):
                 watch.turn(batch)
             watch.end()  # while alarms are still sent; not after an error: a restart continues from the folder
@@ -133,7 +135,7 @@ def open_source(service: Service) -> Source:
     return Stdin(service.folder)
 
 
-def open_plugs(service: Service, pipe: Pipeline, board: Board | None, mutes: Mutes) -> list[Sink]:
+def open_plugs(service: Service, pipe: Pipeline, buffers: RingBuffers | None, silences: Silences) -> list[Sink]:
     """The receivers that are told more than alarms; one paragraph here for a new one."""
     found: list[Sink] = []
     if service.alertmanager:
@@ -144,15 +146,15 @@ def open_plugs(service: Service, pipe: Pipeline, board: Board | None, mutes: Mut
         folder = None if service.kafka else service.folder
         for url in dict.fromkeys(service.alertmanager):
             one = Alertmanager(url, ending, page_link(service.page), folder, service.resend)
-            mutes.elsewhere[one.name] = one.silenced
+            silences.elsewhere[one.name] = one.silenced
             found.append(one)
     if service.home_assistant:
         from icvi_jax.watch.home_assistant import HomeAssistant
 
         broker = service.mqtt or service.alarms_mqtt
-        if broker is None or board is None:
+        if broker is None or buffers is None:
             raise ValueError("--home-assistant: needs a broker: --mqtt HOST TOPIC, or --alarms-mqtt HOST TOPIC")
-        found.append(HomeAssistant(broker[0], board))
+        found.append(HomeAssistant(broker[0], buffers))
     return found
 
 
@@ -164,18 +166,20 @@ def page_link(page: str) -> str:
 
 
 @contextmanager
-def _around(watch: WatchLoop, service: Service, to: list[Sink], mutes: Mutes) -> Iterator[Interrupts]:
+def _around(watch: WatchLoop, service: Service, to: list[Sink], silences: Silences) -> Iterator[Interrupts]:
     """Signals, metrics, the page and the senders of alarms, during the `with`."""
     with ExitStack() as stack:
-        board, interrupts = watch.board, Interrupts()
+        buffers, interrupts = watch.buffers, Interrupts()
         stack.callback(interrupts.close)
         stack.enter_context(serving(watch, service.prometheus, service.address, service.worst, service.token))
-        if board is not None and service.page:
+        if buffers is not None and service.page:
             from icvi_jax.watch.server import page_served
 
-            stack.enter_context(page_served(watch, board, service.page, service.token, service.worst, interrupts.busy))
+            stack.enter_context(
+                page_served(watch, buffers, service.page, service.token, service.worst, interrupts.busy)
+            )
         for receiver in to:
-            stack.callback(Sender(receiver, lambda: watch.stores, mutes).start().close)
+            stack.callback(Sender(receiver, lambda: watch.stores, silences).start().close)
         yield interrupts
 
 

@@ -17,7 +17,7 @@ MUTED, ACKNOWLEDGED = "muted.json", "acknowledged.json"
 LOOK_SECONDS = 1.0
 
 
-class Mutes:
+class Silences:
     """Names of muted nodes, or of acknowledged incidents.
 
     Parameters

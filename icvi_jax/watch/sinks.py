@@ -23,7 +23,7 @@ from icvi_jax.checkpoint import container
 from icvi_jax.text import counted, say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.journal import Store, Waiting
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.webhook import TIMEOUT, Refusal, Webhook, read_template
 
 FIRST, LONGEST = 1.0, 300.0
@@ -111,15 +111,15 @@ class Sender:
     ----------
     receiver : where to send alarms.
     stores : returns the present stores.
-    mutes : nodes whose alarms are not sent.
+    silences : nodes whose alarms are not sent.
 
     Attributes
     ----------
     sent, failed, refused : alarms that have arrived, attempts that failed, and alarms that were given up.
     """
 
-    def __init__(self, receiver: Sink, stores: Callable[[], Iterable[Store]], mutes: Mutes | None = None):
-        self.receiver, self._stores, self._mutes = receiver, stores, mutes or Mutes()
+    def __init__(self, receiver: Sink, stores: Callable[[], Iterable[Store]], silences: Silences | None = None):
+        self.receiver, self._stores, self._silences = receiver, stores, silences or Silences()
         self.sent = self.failed = self.refused = 0
         self._tries: dict[str, int] = {}
         self._early: set[str] = set()  # arrived before an alarm that the receiver refuses
@@ -149,7 +149,7 @@ class Sender:
         try:
             busy = self._pass_on()
             if isinstance(self.receiver, Repeating) and not self._ending.is_set():
-                self.receiver.beat(self._mutes.names)
+                self.receiver.beat(self._silences.names)
         except Exception as error:  # any error: this must not end while alarms wait
             self.failed += 1
             if not self._ending.is_set():
@@ -205,7 +205,7 @@ class Sender:
 
     def _send(self, alarm: Waiting) -> bool:
         """Send an alarm, unless its node is muted; returns whether it was sent."""
-        if self._mutes.stop(json.loads(alarm.line), self.receiver.name):
+        if self._silences.stop(json.loads(alarm.line), self.receiver.name):
             return False
         self.receiver.send(alarm.line)
         self.sent += 1

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 
 ROOM = 16
 """Most messages that wait for a browser; a slower one is disconnected, and its page connects again by itself."""
@@ -26,7 +26,7 @@ class Client:
         self.gone = False
 
 
-class Hub:
+class Broadcaster:
     """All connected browsers."""
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class Hub:
         self.clients.add(client)
         return client
 
-    def publish(self, summary: dict[str, object], board: Board) -> None:
+    def publish(self, summary: dict[str, object], buffers: RingBuffers) -> None:
         """Send every browser the summary and all events it has not got yet. Never waits."""
-        with board.lock:
-            events, count = list(board.events), board.count
+        with buffers.lock:
+            events, count = list(buffers.events), buffers.count
         texts: dict[int, str] = {}  # most browsers have got the same events
         for client in list(self.clients):
             if client.seen not in texts:

@@ -31,10 +31,10 @@ from icvi_jax.watch import kafka, mqtt
 from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.source import ONLY, Message
-from icvi_jax.watch.sse import ROOM, Hub
+from icvi_jax.watch.sse import ROOM, Broadcaster
 from icvi_jax.watch.views import fleet_view, summary
 
 SOURCES = ("stdin", "mqtt", "kafka")
@@ -135,10 +135,10 @@ class Life:
 
     def __init__(self, world, **rules):
         self.world, self.number = world, world.disk.life
-        self.board, self.hub = Board(["xb"], length=8), Hub()
-        self.browser = self.hub.join(None)
+        self.buffers, self.broadcaster = RingBuffers(["xb"], length=8), Broadcaster()
+        self.browser = self.broadcaster.join(None)
         self.out = io.StringIO()
-        self.watch = WatchLoop(PIPE, Reader, Rules(late=world.late, **rules), self.out, ["hook"], self.board)
+        self.watch = WatchLoop(PIPE, Reader, Rules(late=world.late, **rules), self.out, ["hook"], self.buffers)
         self.source = world.make_source()
         self.sender = Sender(Hook(world), lambda: self.watch.stores)
         self.watch.begin(self.source)
@@ -150,8 +150,8 @@ class Life:
         self.watch.turn(batch)
 
     def show(self):
-        self.hub.publish(summary(self.watch, self.board), self.board)
-        json.dumps(fleet_view(self.board, 0), allow_nan=False)
+        self.broadcaster.publish(summary(self.watch, self.buffers), self.buffers)
+        json.dumps(fleet_view(self.buffers, 0), allow_nan=False)
         if self.browser.queue.qsize() > ROOM:
             raise Failure("a browser that does not read fills the memory")
 

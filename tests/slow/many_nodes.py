@@ -20,7 +20,7 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import WatchLoop
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.server import page_served
 from icvi_jax.watch.source import Message
 
@@ -31,12 +31,12 @@ def main(argv=None):
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--names", type=float, default=1e6)
     given = options.parse_args(argv)
-    board = Board(["xb", "db"])
+    buffers = RingBuffers(["xb", "db"])
     out = io.TextIOWrapper(open(os.devnull, "wb"))
-    watch = WatchLoop(pipeline_of(Model(k=3, standardize=False)), Reader, out=out, board=board)
+    watch = WatchLoop(pipeline_of(Model(k=3, standardize=False)), Reader, out=out, buffers=buffers)
     watch.open_journal(None)
     start = time.process_time()
-    with page_served(watch, board, "127.0.0.1:0") as page:
+    with page_served(watch, buffers, "127.0.0.1:0") as page:
         first = b'{"node": "first", "time": %d, "v": 1.5}'
         for number in range(int(given.names) // BATCH):
             lines = [b'{"node": "%s", "time": 1, "v": 0.5}' % secrets.token_hex(8).encode() for _ in range(BATCH - 1)]

@@ -27,7 +27,7 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import WatchLoop
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.server import page_served
 from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.source import Message
@@ -85,13 +85,13 @@ def main(argv=None):
     threading.Thread(target=hook.serve_forever, daemon=True).start()
     receiver = Webhook(f"http://127.0.0.1:{hook.server_port}/")
     with tempfile.TemporaryDirectory() as folder:
-        board = Board(["xb", "db"], silent_after=3600)
+        buffers = RingBuffers(["xb", "db"], silent_after=3600)
         pipe = pipeline_of(Model(k=3, standardize=False))
         out = io.TextIOWrapper(open(os.devnull, "wb"))
-        watch = WatchLoop(pipe, Reader, out=out, sinks=[receiver.name], board=board)
+        watch = WatchLoop(pipe, Reader, out=out, sinks=[receiver.name], buffers=buffers)
         watch.open_journal(Path(folder))
         sender = Sender(receiver, lambda: watch.stores).start()
-        with page_served(watch, board, "127.0.0.1:0") as page:
+        with page_served(watch, buffers, "127.0.0.1:0") as page:
             threading.Thread(target=follow, args=[page], daemon=True).start()
             port = int(page.rstrip("/").rpartition(":")[2])
             deaf = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]

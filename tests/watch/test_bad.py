@@ -11,9 +11,9 @@ import pytest
 from watching import PIPE, alarms, begun, messages, samples, taken
 
 from icvi_jax.watch.lines import Reader
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.sse import Hub
+from icvi_jax.watch.sse import Broadcaster
 from icvi_jax.watch.views import fleet_view, node_view, summary
 
 LARGE = 10_000_000
@@ -70,8 +70,8 @@ def test_bad_lines_between_good_ones_change_nothing(expected, capsys):
 
 
 def test_odd_names_and_times_are_samples_and_all_that_leaves_is_json():
-    board = Board(["xb"])
-    watch = begun(None, board=board, silent_after=1e-9)
+    buffers = RingBuffers(["xb"])
+    watch = begun(None, buffers=buffers, silent_after=1e-9)
     watch.take(messages([b'{"node": "a", "time": 1, "v": 1}', *ODD]))
     watch.idle()  # a silent node is an alarm, with its name
     assert watch.bad == 0 and watch.samples == 1 + len(ODD) - watch.old
@@ -79,12 +79,12 @@ def test_odd_names_and_times_are_samples_and_all_that_leaves_is_json():
     refuse = lambda word: pytest.fail(f"{word} is no JSON")  # noqa: E731
     found = [json.loads(line, parse_constant=refuse) for line in watch.out.getvalue().splitlines()]
     assert {alarm["node"] for alarm in found} == set(watch.shard.rows)
-    views = [summary(watch, board), fleet_view(board, 0), *(node_view(board, name) for name in board.names)]
+    views = [summary(watch, buffers), fleet_view(buffers, 0), *(node_view(buffers, name) for name in buffers.names)]
     for view in views:
         json.loads(json.dumps(view, allow_nan=False).encode().decode())
-    hub = Hub()
-    client = hub.join(None)
-    hub.publish(summary(watch, board), board)
+    broadcaster = Broadcaster()
+    client = broadcaster.join(None)
+    broadcaster.publish(summary(watch, buffers), buffers)
     assert client.queue.get_nowait().count("\n") == 3  # nothing in a name ends a message
 
 

@@ -12,7 +12,7 @@ from watching import alarms, begun, samples, taken, until
 
 from icvi_jax.watch import sinks
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.sinks import Printer, Sender, Webhook, open_sinks
 
 
@@ -84,11 +84,11 @@ def test_a_receiver_that_is_away_does_not_hold_up_the_watch(monkeypatch):
 def test_a_muted_node_is_not_passed_on(receiver):
     server, url = receiver
     server.posts = 1
-    hook, mutes = Webhook(url), Mutes()
+    hook, silences = Webhook(url), Silences()
     store = Store(None, [hook.name])
-    mutes.set("a", True)
+    silences.set("a", True)
     store.add(1, [(name, json.dumps({"id": name, "node": name})) for name in ("a", "b")])
-    sender = Sender(hook, lambda: [store], mutes).start()
+    sender = Sender(hook, lambda: [store], silences).start()
     until(lambda: not store.waiting(hook.name), "the alarms")
     sender.close()
     assert [key for key, _ in server.got] == ["b"]

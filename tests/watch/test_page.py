@@ -17,18 +17,18 @@ import pytest
 from watching import PIPE, begun, messages, samples, taken, until
 
 import icvi_jax as icvi
-from icvi_jax.watch.ring_buffers import Board
-from icvi_jax.watch.silences import ACKNOWLEDGED, Mutes
-from icvi_jax.watch.sse import ROOM, Hub
+from icvi_jax.watch.ring_buffers import RingBuffers
+from icvi_jax.watch.silences import ACKNOWLEDGED, Silences
+from icvi_jax.watch.sse import ROOM, Broadcaster
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def shown(items, **options):
-    board = Board(["xb"], **options)
-    watch = begun(None, board=board)
+    buffers = RingBuffers(["xb"], **options)
+    watch = begun(None, buffers=buffers)
     watch.take(taken(items))
-    return watch, board
+    return watch, buffers
 
 
 @pytest.fixture
@@ -62,43 +62,43 @@ class NoMove(urllib.request.HTTPRedirectHandler):
 
 def test_rings_hold_the_last_samples_and_no_more():
     items = samples()
-    watch, board = shown(items, length=50)
-    history = board.history("a")
+    watch, buffers = shown(items, length=50)
+    history = buffers.history("a")
     x = np.array([v for node, _, v in items if node == "a"])
     run = icvi.run(PIPE, (x - x[0])[:, None].astype(np.float32), backend="jax")
     np.testing.assert_array_equal(history.values[:, 0], np.asarray(run.readings.values["xb"])[-50:])
     np.testing.assert_array_equal(history.label, np.asarray(run.readings.label)[-50:])
     np.testing.assert_array_equal(history.x[:, 0], x[-50:])
     np.testing.assert_array_equal(history.time, np.arange(210, 260))
-    before = [ring.nbytes for ring in board._rings]
+    before = [ring.nbytes for ring in buffers._rings]
     watch.take(taken([("a", t, 1.0) for t in range(300, 900)]))
-    assert [ring.nbytes for ring in board._rings] == before and board.samples == len(items) + 600
-    assert [board.names[row] for row in board.ranked()] == ["a", "b"]
-    board.mutes.set("a", True)
-    assert [board.names[row] for row in board.ranked()] == ["b", "a"] and len(board.ranked("B")) == 1
+    assert [ring.nbytes for ring in buffers._rings] == before and buffers.samples == len(items) + 600
+    assert [buffers.names[row] for row in buffers.ranked()] == ["a", "b"]
+    buffers.silences.set("a", True)
+    assert [buffers.names[row] for row in buffers.ranked()] == ["b", "a"] and len(buffers.ranked("B")) == 1
 
 
 def test_a_browser_that_stops_reading_fills_its_own_queue_and_nothing_else():
     async def scene():
-        board, hub = Board(["xb"]), Hub()
-        slow, quick = hub.join(None), hub.join(None)
-        stream = hub.stream(quick)
+        buffers, broadcaster = RingBuffers(["xb"]), Broadcaster()
+        slow, quick = broadcaster.join(None), broadcaster.join(None)
+        stream = broadcaster.stream(quick)
         assert "retry" in await anext(stream)
         for number in range(10 * ROOM):
-            board.event({"node": "a", "id": str(number), "alarm": "silent"})
-            hub.publish({"samples": number}, board)
+            buffers.event({"node": "a", "id": str(number), "alarm": "silent"})
+            broadcaster.publish({"samples": number}, buffers)
             assert slow.queue.qsize() <= ROOM
             told = json.loads((await anext(stream)).partition("data: ")[2])
             assert [event["id"] for event in told["events"]] == [str(number)]
-        assert hub.clients == {quick} and hub.let_go == 1 and slow.queue.qsize() == 1
-        assert [text async for text in hub.stream(slow)] == ["retry: 2000\n\n"]
+        assert broadcaster.clients == {quick} and broadcaster.let_go == 1 and slow.queue.qsize() == 1
+        assert [text async for text in broadcaster.stream(slow)] == ["retry: 2000\n\n"]
 
     asyncio.run(scene())
 
 
 def test_what_the_server_answers(served):
-    watch, board = shown(samples())
-    with served(watch, board, "127.0.0.1:0") as where:
+    watch, buffers = shown(samples())
+    with served(watch, buffers, "127.0.0.1:0") as where:
         page, headers = get(where, "")
         assert "script-src 'self'" in headers["content-security-policy"] and "unsafe" not in str(headers)
         assert "http" not in page.replace("http-equiv", "")  # nothing from anywhere else
@@ -119,12 +119,12 @@ def test_what_the_server_answers(served):
         assert refusal(request)[0] == 403
         request.add_header("X-Icvi", "1")
         with urllib.request.urlopen(request, timeout=30) as answer:
-            assert json.load(answer) == {"muted": ["a"]} and board.mutes.names == {"a"}
+            assert json.load(answer) == {"muted": ["a"]} and buffers.silences.names == {"a"}
 
 
 def test_beyond_this_machine_there_is_a_token(served, capsys):
-    watch, board = begun(), Board(["xb"])
-    with served(watch, board, "0.0.0.0:0") as where:
+    watch, buffers = begun(), RingBuffers(["xb"])
+    with served(watch, buffers, "0.0.0.0:0") as where:
         where = where.replace("0.0.0.0", "127.0.0.1")
         token = capsys.readouterr().err.split("?token=")[1].split()[0]
         for path in ("", "api/fleet", "metrics", "events", "draw.js", "?token=wrong"):
@@ -134,15 +134,15 @@ def test_beyond_this_machine_there_is_a_token(served, capsys):
         cookie = headers["set-cookie"]
         assert code == 303 and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
         assert "<title>" in get(where, "", Cookie=cookie.partition(";")[0])[0]
-    with pytest.raises(ValueError, match="expected HOST:PORT"), served(watch, board, "8050:x"):
+    with pytest.raises(ValueError, match="expected HOST:PORT"), served(watch, buffers, "8050:x"):
         pass
 
 
 def test_in_a_browser(served, require):
     require(*browser.NEEDED)
     items = samples(200, ["a", EVIL, *[f"n{i}" for i in range(70)]])
-    watch, board = shown(items[: 72 * 190], silent_after=3600)
-    with served(watch, board, "127.0.0.1:0") as where, browser.chromium() as driver:
+    watch, buffers = shown(items[: 72 * 190], silent_after=3600)
+    with served(watch, buffers, "127.0.0.1:0") as where, browser.chromium() as driver:
         driver.get(where)
 
         def until(script, what):
@@ -177,7 +177,7 @@ def test_in_a_browser(served, require):
         assert EVIL in driver.find_element("id", "who").text and driver.title.endswith("icvi watch")
         driver.find_element("id", "mute").click()
         until("icvi.state().node.muted", "the mute")
-        assert board.mutes.names == {EVIL}
+        assert buffers.silences.names == {EVIL}
         driver.find_element("id", "pause").click()
         assert driver.execute_script("return icvi.state().paused")
         before = driver.execute_script("return icvi.state().node.seen")
@@ -196,10 +196,10 @@ def test_alarms_of_several_nodes_are_one_entry_that_is_acknowledged(served, requ
     x[150:, 1:5] += 12
     when = np.datetime64("2024-01-01T00:00", "s") + np.arange(200) * np.timedelta64(60, "s")
     made = [{"node": names[n], "time": str(when[t]), "v": x[t, n]} for t in range(200) for n in range(8)]
-    board = Board(["xb"], acknowledged=Mutes(tmp_path, ACKNOWLEDGED))
-    watch = begun(board=board)
+    buffers = RingBuffers(["xb"], acknowledged=Silences(tmp_path, ACKNOWLEDGED))
+    watch = begun(buffers=buffers)
     watch.take(messages(json.dumps(line).encode() for line in made))
-    with served(watch, board, "127.0.0.1:0") as where, browser.chromium() as driver:
+    with served(watch, buffers, "127.0.0.1:0") as where, browser.chromium() as driver:
         driver.get(where)
         entry = "[...document.querySelectorAll('#events li')].find((e) => e.textContent.includes('4 of 8 nodes'))"
         until(lambda: driver.execute_script(f"return Boolean({entry})"), "the incident")
@@ -214,8 +214,8 @@ def test_alarms_of_several_nodes_are_one_entry_that_is_acknowledged(served, requ
         driver.execute_script(f"{entry}.querySelector('.seen').click()")
         until(lambda: driver.execute_script(f"return {entry}.className") == "acknowledged", "that it is acknowledged")
         assert not browser.errors(driver)
-    (seen,) = Mutes(tmp_path, ACKNOWLEDGED).names  # kept over a restart
-    assert seen.endswith("2024-01-01 02:30") and not board.acknowledge("no such incident", True)
+    (seen,) = Silences(tmp_path, ACKNOWLEDGED).names  # kept over a restart
+    assert seen.endswith("2024-01-01 02:30") and not buffers.acknowledge("no such incident", True)
 
 
 def test_idle_connections_do_not_keep_others_out(require, monkeypatch):
@@ -224,7 +224,7 @@ def test_idle_connections_do_not_keep_others_out(require, monkeypatch):
 
     monkeypatch.setattr(server, "HEADER_SECONDS", 1.0)
     monkeypatch.setattr(server, "CONNECTIONS", 100)
-    with server.page_served(begun(), Board(["xb"]), "127.0.0.1:0") as where:
+    with server.page_served(begun(), RingBuffers(["xb"]), "127.0.0.1:0") as where:
         port = int(where.rstrip("/").rpartition(":")[2])
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
         for one in idle[::2]:
@@ -252,7 +252,7 @@ def test_numbers_that_are_none_are_no_error_of_the_server(require, capsys):
     require("starlette", "uvicorn", "prometheus_client")
     from icvi_jax.watch.server import address_of, page_served
 
-    with page_served(begun(), Board(["xb"]), "127.0.0.1:0") as where:
+    with page_served(begun(), RingBuffers(["xb"]), "127.0.0.1:0") as where:
         for number in ("²", "9" * 5000, "-1", "x"):
             with urllib.request.urlopen(f"{where}api/fleet?page={urllib.parse.quote(number)}", timeout=30) as answer:
                 assert json.load(answer)["page"] == 0

@@ -22,7 +22,7 @@ from icvi_jax.watch import sinks
 from icvi_jax.watch.alertmanager import EVENT_SECONDS, Alertmanager
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.service import Service, open_plugs, page_link
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.sinks import Sender, open_sinks
 from icvi_jax.watch.webhook import Webhook, read_template
 
@@ -130,13 +130,13 @@ def test_silences_there_stop_other_receivers_and_not_the_alertmanager(receiver):
     matchers = [{"name": "node", "value": "ro.*", "isRegex": True}, {"name": "column", "value": "", "isRegex": False}]
     receiver.silences = [{"status": {"state": "active"}, "matchers": matchers}]
     receiver.silences += [{"status": {"state": "expired"}, "matchers": [{"name": "node", "value": "cellar"}]}]
-    mutes = Mutes()
+    silences = Silences()
     service = Service(alertmanager=(receiver.url,))
-    (one,) = open_plugs(service, pipe(), None, mutes)
+    (one,) = open_plugs(service, pipe(), None, silences)
     one.beat(set())
     for node, cause, stopped in (("roof", None, True), ("roof", "bar", False), ("cellar", None, False)):
         record = json.loads(alarm(node=node, cause=cause))
-        assert mutes.stop(record, "webhook") is stopped and not mutes.stop(record, one.name)
+        assert silences.stop(record, "webhook") is stopped and not silences.stop(record, one.name)
 
 
 def pipe():
@@ -216,10 +216,10 @@ def test_a_real_alertmanager_takes_them_and_its_silences_stop_ours(tmp_path):
     ],
 )
 def test_bad_settings_are_refused_at_the_start(service, said):
-    from icvi_jax.watch.ring_buffers import Board
+    from icvi_jax.watch.ring_buffers import RingBuffers
 
     with pytest.raises(ValueError) as error:
-        open_plugs(service, pipe(), Board(["xb"]), Mutes())
+        open_plugs(service, pipe(), RingBuffers(["xb"]), Silences())
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
@@ -292,15 +292,15 @@ def broker(tmp_path, require):
 
 def test_nodes_are_devices_of_home_assistant(broker):
     from icvi_jax.watch.home_assistant import HomeAssistant
-    from icvi_jax.watch.ring_buffers import Board
+    from icvi_jax.watch.ring_buffers import RingBuffers
 
-    board = Board(["xb", "health"], 8)
-    board.names, board.rows, board.features = ["roof"], {"roof": 0}, ("celsius",)
-    board._grow(1)
-    board._rings.values[0, 0], board.head[0] = (0.25, 0.5), 1
-    board.here[0], board.heard[0], board.alarmed[0] = True, time.monotonic(), -np.inf
+    buffers = RingBuffers(["xb", "health"], 8)
+    buffers.names, buffers.rows, buffers.features = ["roof"], {"roof": 0}, ("celsius",)
+    buffers._grow(1)
+    buffers._rings.values[0, 0], buffers.head[0] = (0.25, 0.5), 1
+    buffers.here[0], buffers.heard[0], buffers.alarmed[0] = True, time.monotonic(), -np.inf
     listener = Listener(broker.port)
-    one = HomeAssistant(f"127.0.0.1:{broker.port}", board, every=0.1)
+    one = HomeAssistant(f"127.0.0.1:{broker.port}", buffers, every=0.1)
     store = Store(sinks=[one.name])
     sender = Sender(one, lambda: [store]).start()
     id = one.id_of("roof")
@@ -315,10 +315,10 @@ def test_nodes_are_devices_of_home_assistant(broker):
         assert len({part["unique_id"] for part in device["cmps"].values()}) == 4
         until(lambda: listener.got.get(one.status) == b"online", "that it is there")
         store.add(1, [("a", alarm())])
-        board.standing[0], board.last[0] = True, "spike"
+        buffers.standing[0], buffers.last[0] = True, "spike"
         until(lambda: json.loads(listener.got[state])["alarm"] == "ON", "the alarm")
         until(lambda: f"{one.base}/{id}/alarm" in listener.got, "what the alarm says")
-        board.standing[0], board.last[0] = False, "recovered"
+        buffers.standing[0], buffers.last[0] = False, "recovered"
         until(lambda: json.loads(listener.got[state])["alarm"] == "OFF", "the end")
         listener.got.clear()
         listener.client.publish("homeassistant/status", "online")  # it has started again

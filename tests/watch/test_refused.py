@@ -12,7 +12,7 @@ from watching import COMMAND, PATIENCE, lines, samples, until
 
 from icvi_jax.watch import sinks
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.sinks import Sender, Webhook
 
 NAMES = [f"w-0-{n}-xb" for n in range(12)]
@@ -61,9 +61,9 @@ def kept(folder, hook, names=NAMES):
     return store
 
 
-def sent(hook, store, mutes=None):
+def sent(hook, store, silences=None):
     """Send until nothing waits."""
-    sender = Sender(Webhook(hook.url), lambda: [store], mutes).start()
+    sender = Sender(Webhook(hook.url), lambda: [store], silences).start()
     until(lambda: not store.waiting(sender.receiver.name), "the alarms")
     sender.close()
     return sender
@@ -108,11 +108,11 @@ def test_a_receiver_that_refuses_everything_for_a_while_gets_everything(hook, tm
 
 def test_a_muted_alarm_shows_nothing(hook, tmp_path):
     """It is not sent, so it is no sign that the receiver works."""
-    mutes = Mutes()
+    silences = Silences()
     for name in NAMES[1:]:
-        mutes.set(name, True)
+        silences.set(name, True)
     hook.refuses = lambda key: len(hook.posts) < 3 * sinks.TRIES
-    sent(hook, kept(tmp_path, hook), mutes)
+    sent(hook, kept(tmp_path, hook), silences)
     assert hook.got == NAMES[:1] and not set_aside(tmp_path)
 
 

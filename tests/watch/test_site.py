@@ -1,4 +1,4 @@
-"""What production needs besides numbers: units, zones, reasons, lasting mutes, health; and no lost alarms."""
+"""What production needs besides numbers: units, zones, reasons, lasting silences, health; and no lost alarms."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from watching import PIPE, begun, messages, samples, taken, until
 import icvi_jax as icvi
 from icvi_jax.watch import sinks
 from icvi_jax.watch.lines import LineFormat, Reader
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.silences import Mutes
+from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.sinks import Sender, Webhook
 from icvi_jax.watch.ticks import LONGEST, blocks
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 
 def fed(lines, **options):
-    board = Board(["xb"], **options)
-    watch = begun(None, board=board)
+    buffers = RingBuffers(["xb"], **options)
+    watch = begun(None, buffers=buffers)
     watch.take(messages(json.dumps(line).encode() for line in lines))
-    return watch, board
+    return watch, buffers
 
 
 def dated(t):
@@ -41,11 +41,11 @@ def test_units_zones_and_names_come_with_the_data():
     rng = np.random.default_rng(0)
     lines = [{"node": "roof", "timestamp": dated(t), "celsius": rng.normal() + 60 * (t > 150)} for t in range(152)]
     lines[0]["units"] = {"celsius": "°C", "unknown": "m"}
-    _, board = fed(lines)
-    view = node_view(board, "roof")
+    _, buffers = fed(lines)
+    view = node_view(buffers, "roof")
     assert view["units"] == {"celsius": "°C"} and view["zone"] == "+01:00" and view["time_name"] == "timestamp"
     assert list(view["features"]) == ["celsius"] and view["time"][1] - view["time"][0] == 60
-    (event,) = board.events
+    (event,) = buffers.events
     assert event["alarm"] == "spike" and "°C, usually about" in event["reason"] and event["time"] == dated(151)
     reader = Reader()
     reader.read(json.dumps(lines[0]))
@@ -54,41 +54,44 @@ def test_units_zones_and_names_come_with_the_data():
 
 
 def test_the_map_has_a_state_for_every_name(monkeypatch):
-    watch, board = fed(
+    watch, buffers = fed(
         [{"node": n, "time": t, "v": v} for n, t, v in samples(200, ["b", "a", "c", "d"])], silent_after=60
     )
-    board.mutes.set("c", True)
+    buffers.silences.set("c", True)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
     watch.take(taken([("b", 999, 60.0), ("d", 999, 1.0)]))
-    assert names_view(board) == {"names": ["a", "b", "c", "d"]}
-    assert fleet_view(board, 0)["states"] == "3140"  # silent, alarmed lately, muted, fine
-    told = summary(watch, board)
+    assert names_view(buffers) == {"names": ["a", "b", "c", "d"]}
+    assert fleet_view(buffers, 0)["states"] == "3140"  # silent, alarmed lately, muted, fine
+    told = summary(watch, buffers)
     assert (told["nodes"], told["silent"], told["lately"], told["muted"]) == (4, 1, 1, 1)
 
 
 def test_partitions_with_other_columns_share_a_board():
-    board = Board(["xb"])
+    buffers = RingBuffers(["xb"])
     for name, features in (("one", ["v"]), ("two", ["w", "v"])):
         shard = Shard(PIPE, features, name)
         shard.accept([Sample(name, t, (float(t),) * len(features)) for t in range(3)])
         for tick in shard.compute():
-            board.add(shard, tick)
-    assert set(node_view(board, "one")["features"]) == {"v"} and set(node_view(board, "two")["features"]) == {"v", "w"}
+            buffers.add(shard, tick)
+    assert set(node_view(buffers, "one")["features"]) == {"v"} and set(node_view(buffers, "two")["features"]) == {
+        "v",
+        "w",
+    }
 
 
 def test_mutes_outlast_a_restart_and_are_shared(tmp_path, monkeypatch):
-    one, other = Mutes(tmp_path), Mutes(tmp_path)
+    one, other = Silences(tmp_path), Silences(tmp_path)
     assert other.names == set()
     one.set("a/../b", True)
     one.set("c", True)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 10)
-    assert other.names == {"a/../b", "c"} == Mutes(tmp_path).names
+    assert other.names == {"a/../b", "c"} == Silences(tmp_path).names
     other.set("c", False)
-    assert one.names == {"a/../b"} or Mutes(tmp_path).names == {"a/../b"}
+    assert one.names == {"a/../b"} or Silences(tmp_path).names == {"a/../b"}
     (tmp_path / "muted.json").write_text("{")
-    assert Mutes(tmp_path).names == set()
+    assert Silences(tmp_path).names == set()
 
 
 def test_a_watch_that_is_stuck_is_not_healthy(require):
@@ -96,7 +99,7 @@ def test_a_watch_that_is_stuck_is_not_healthy(require):
     from icvi_jax.watch.server import STUCK, page_served
 
     watch, busy = begun(), [0.0]
-    with page_served(watch, Board(["xb"]), "127.0.0.1:0", busy=lambda: busy[0]) as where:
+    with page_served(watch, RingBuffers(["xb"]), "127.0.0.1:0", busy=lambda: busy[0]) as where:
         with urllib.request.urlopen(where + "health", timeout=30) as answer:
             assert json.load(answer)["status"] == "ok"
         busy[0] = STUCK + 1

@@ -16,7 +16,7 @@ from icvi_jax.cli.options import Model
 from icvi_jax.indices.health import MERGED
 from icvi_jax.portfolio import Portfolio
 from icvi_jax.report.trust import Trust, reasons_of, trust_before, trust_counts, trust_now
-from icvi_jax.watch.ring_buffers import Board
+from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.views import fleet_view, node_view, summary
@@ -92,25 +92,25 @@ class TestCommand:
 class TestLive:
     def test_the_page_has_the_number_the_word_and_the_sentence(self):
         pipe = pipeline_of(Model(k=2))
-        board = Board([index.name for index in pipe.panel.indices])
+        buffers = RingBuffers([index.name for index in pipe.panel.indices])
         shard = Shard(pipe, ["a", "b"], "s")
         for x in np.array_split(states(500), 5):
             shard.accept([Sample("n", float(shard.taken + i), tuple(one)) for i, one in enumerate(x.tolist())])
             for tick in shard.compute():
-                board.add(shard, tick)
-            board._told = -np.inf
-            view = node_view(board, "n")
+                buffers.add(shard, tick)
+            buffers._told = -np.inf
+            view = node_view(buffers, "n")
         assert view["trust"]["word"] == "low" and "states share" in view["trust"]["text"]
-        fleet = fleet_view(board, 0)
+        fleet = fleet_view(buffers, 0)
         assert fleet["trusts"] == "0" and fleet["nodes"][0]["trust"] == view["trust"]["value"] < 0.3
         json.dumps(view, allow_nan=False)
 
     def test_without_health_nothing_is_said(self):
-        board = Board(["xb"])
-        watch = begun(None, board=board)
+        buffers = RingBuffers(["xb"])
+        watch = begun(None, buffers=buffers)
         watch.take(taken([("b", 1, 60.0), ("d", 2, 1.0)]))
-        assert node_view(board, "b")["trust"] is None and fleet_view(board, 0)["trusts"] == ""
-        assert summary(watch, board)["distrusted"] is None
+        assert node_view(buffers, "b")["trust"] is None and fleet_view(buffers, 0)["trusts"] == ""
+        assert summary(watch, buffers)["distrusted"] is None
 
     def test_alarms_carry_the_trust_of_their_moment(self):
         pipe = pipeline_of(Model(k=2))

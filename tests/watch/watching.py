@@ -63,8 +63,8 @@ class One(WatchLoop):
         self.turn({})
 
 
-def begun(folder=None, out=None, pipe=PIPE, sinks=(), board=None, **rules):
-    watch = One(pipe, Reader, Rules(**rules), out or io.StringIO(), sinks, board)
+def begun(folder=None, out=None, pipe=PIPE, sinks=(), buffers=None, **rules):
+    watch = One(pipe, Reader, Rules(**rules), out or io.StringIO(), sinks, buffers)
     watch.open_journal(folder)
     return watch
 
