@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from icvi_jax.cli import compute  # noqa: E402
-from icvi_jax.engine.native import cache  # noqa: E402
+from icvi_jax.engine.native import build as cache  # noqa: E402
 from icvi_jax.engine.native.program import compile_step  # noqa: E402
 
 

@@ -22,8 +22,7 @@ from jax.sharding import Mesh
 
 from icvi_jax.engine import xla
 from icvi_jax.engine.lowering.graph import Unsupported
-from icvi_jax.engine.native.program import compile_step
-from icvi_jax.engine.native.threads import Ticker
+from icvi_jax.engine.native.program import Ticker, compile_step
 from icvi_jax.engine.origin import Origin
 from icvi_jax.engine.scan import only
 from icvi_jax.engine.xla import Done, RunInput, Step, precise

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.engine.lowering.graph import NUMPY, Attribute, Operation, Unsupported
-from icvi_jax.engine.lowering.unroll import Unrolled
+from icvi_jax.engine.lowering.unroll import CarryPart, Unrolled
 
 COMMUTES = frozenset("add mul and or xor eq ne".split())
 COMPARES = frozenset("lt le gt ge eq ne".split())
@@ -48,6 +48,16 @@ class Flat(NamedTuple):
     lanes: list[Lane]
     after: list[int]
     outputs: list[int]
+
+    def constant_outputs(self, parts: Sequence[CarryPart]) -> dict[int, np.ndarray]:
+        """Outputs that are the same at every step, by number: no code writes them."""
+        found, at = {}, 0
+        for i, part in enumerate(parts):
+            lanes = [self.lanes[place] for place in self.outputs[at : at + part.n]]
+            if all(lane.name == "constant" for lane in lanes):
+                found[i] = np.array([lane.value for lane in lanes], part.dtype).reshape(part.shape)
+            at += part.n
+        return found
 
 
 def flatten(unrolled: Unrolled, contract: bool) -> Flat:
@@ -197,7 +207,7 @@ class _Flattener:
         return truth if yes else self.emit("not", BOOL, (truth,), None)
 
 
-def check(lanes: Sequence[Lane] | Sequence[Operation]) -> None:
+def check(lanes: Sequence[Lane | Operation]) -> None:
     """Raise `Unsupported` for types that no backend has."""
     for lane in lanes:
         if lane.dtype.kind not in "fiub" or (lane.dtype.kind == "f" and lane.dtype.itemsize not in (4, 8)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -25,21 +25,17 @@ MOST = 2_000_000
 """Operations on single elements beyond which a step is not unrolled: it would take minutes and gigabytes."""
 
 
-class ShapedLeaf(Protocol):
-    """Anything with a shape and a type."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> np.dtype: ...
-
-
 class CarryPart(NamedTuple):
     """One leaf of the state or of the outputs: its shape for one stream, its type, its elements."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
     items: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """How many elements one stream has."""
+        return math.prod(self.shape)
 
 
 class Unrolled(NamedTuple):

@@ -25,9 +25,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from icvi_jax.engine.native.code import Code
-from icvi_jax.engine.native.layout import Layout
-from icvi_jax.engine.native.state_layout import stored
+from icvi_jax.engine.native.codegen import Code
+from icvi_jax.engine.native.layout import Layout, stored
 from icvi_jax.engine.native.transpose import (
     FIELDS,
     OPERAND,

@@ -1,49 +1,112 @@
-"""Layout: what a program's native functions read and write, and where."""
+"""Layout: what a program's native functions read and write, and where.
+
+Each word of the state is a row with one element a stream: the array has the shape (words, room). A word has 4 bytes, or
+8 where a type needs them. Streams are run in groups of as many as a vector has lanes, so the room is a number of whole
+groups, and an odd one: rows a power of two apart would share few places of the cache. With one lane there are no rows:
+the words of a stream follow each other in memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from icvi_jax.engine.lowering.ssa import Flat
 from icvi_jax.engine.lowering.unroll import CarryPart, Unrolled
-from icvi_jax.engine.native.code import BOOL, Code, element
+from icvi_jax.engine.native.codegen import BOOL, Code, element
 from icvi_jax.engine.native.plan import Plan
-from icvi_jax.engine.native.state_layout import Leaf, size_of
+
+
+def size_of(leaves: Sequence[CarryPart]) -> int:
+    """Bytes of a word that holds any of these."""
+    return max([4, *(leaf.dtype.itemsize for leaf in leaves)])
+
+
+def shape_of(leaves: Sequence[CarryPart], streams: int, width: int) -> tuple[int, int]:
+    """Words and room for so many streams."""
+    return sum(leaf.n for leaf in leaves), width * (-(-streams // width) | 1) if streams else 0
+
+
+def packed_words(arrays: Sequence[np.ndarray], leaves: Sequence[CarryPart], width: int) -> np.ndarray:
+    """Arrays (lead…, N) as words (words, room); lanes beyond N repeat the last stream."""
+    streams = arrays[0].shape[-1]
+    rows = np.empty(shape_of(leaves, streams, width), f"i{size_of(leaves)}", "F" if width == 1 else "C")
+    at = 0
+    for a, leaf in zip(arrays, leaves):
+        if a.shape != (*leaf.shape, streams):
+            raise ValueError(f"expected a state of shape {(*leaf.shape, streams)}, got {a.shape}")
+        alike = streams > 1 and a.strides[-1] == 0
+        flat = np.ascontiguousarray(a[..., :1] if alike else a, leaf.dtype).reshape(leaf.n, -1)
+        rows[at : at + leaf.n, :streams] = flat.view(f"i{leaf.dtype.itemsize}") if leaf.dtype.kind == "f" else flat
+        at += leaf.n
+    rows[:, streams:] = rows[:, streams - 1 : streams]
+    return rows
+
+
+def unpacked_words(words: np.ndarray, leaves: Sequence[CarryPart], streams: int) -> list[np.ndarray]:
+    """Words as arrays (lead…, N), which may be views of them."""
+    arrays, at = [], 0
+    for leaf in leaves:
+        part = words[at : at + leaf.n, :streams]
+        at += leaf.n
+        if leaf.dtype.kind == "f":
+            part = part.astype(f"i{leaf.dtype.itemsize}", copy=False).view(leaf.dtype)
+        arrays.append(part.astype(leaf.dtype, copy=False).reshape(*leaf.shape, streams))
+    return arrays
+
+
+def load_word(code: Code, address: str, dtype: np.dtype, size: int) -> str:
+    """The vector of a word from memory."""
+    raw = code.load(code.type(f"i{8 * size}"), address, size)
+    kind, bits = code.type(f"i{8 * size}"), code.type(f"i{8 * dtype.itemsize}")
+    if dtype == BOOL:
+        return code.let(f"icmp ne {kind} {raw}, {code.splat(0, f'i{8 * size}')}")
+    if dtype.itemsize < size:
+        raw = code.let(f"trunc {kind} {raw} to {bits}")
+    return code.let(f"bitcast {bits} {raw} to {code.type(dtype)}") if dtype.kind == "f" else raw
+
+
+def store_word(code: Code, value: str, address: str, dtype: np.dtype, size: int) -> None:
+    """The vector of a word into memory."""
+    kind = code.type(f"i{8 * size}")
+    if dtype == BOOL:
+        value = code.let(f"zext {code.type('i1')} {value} to {kind}")
+    else:
+        bits = code.type(f"i{8 * dtype.itemsize}")
+        if dtype.kind == "f":
+            value = code.let(f"bitcast {code.type(dtype)} {value} to {bits}")
+        if dtype.itemsize < size:
+            value = code.let(f"sext {bits} {value} to {kind}")
+    code.store(kind, value, address, size)
+
+
+def stored(dtype: np.dtype) -> str:
+    """The element type of outputs in memory: a truth has one byte."""
+    return "i8" if dtype == BOOL else element(dtype)
+
 
 CACHE = 64 * 1024
 """Bytes that samples and readings of one tile should not exceed, so that they stay in the second cache."""
 
 
-def _leaves(parts: list[CarryPart]) -> tuple[Leaf, ...]:
-    return tuple(Leaf(part.shape, part.dtype) for part in parts)
-
-
-@dataclass(frozen=True)
 class Layout:
-    """Sizes and types of a program with `width` lanes."""
+    """Sizes and types of a program with `width` lanes.
 
-    unrolled: Unrolled
-    width: int
-    plan: Plan | None = None
-    flat: Flat | None = None
+    `numbers` are the leaves of the model, `samples` those of what a step is given at each time, `outputs` of what it
+    returns; `state` those of the state, of which the last are numbers that each stream has of its own.
+    """
 
-    @cached_property
-    def state(self) -> tuple[Leaf, ...]:
-        """Leaves of the state; numbers that each stream has of its own are the last ones."""
-        return _leaves(self.unrolled.state)
+    def __init__(self, unrolled: Unrolled, width: int, plan: Plan | None = None, flat: Flat | None = None) -> None:
+        self.unrolled, self.width, self.plan, self.flat = unrolled, width, plan, flat
+        self.numbers, self.state, self.samples = unrolled.numbers, unrolled.state, unrolled.sample
+        self.outputs = unrolled.outputs
 
     @property
     def carried(self) -> int:
         """Leaves of the state that a step changes: all but those numbers."""
         return len(self.state) - self.unrolled.fixed
-
-    @cached_property
-    def samples(self) -> tuple[Leaf, ...]:
-        """Leaves of what a step is given at each time."""
-        return _leaves(self.unrolled.sample)
 
     @property
     def dtype(self) -> np.dtype:
@@ -51,27 +114,9 @@ class Layout:
         return self.samples[0].dtype
 
     @cached_property
-    def outputs(self) -> tuple[Leaf, ...]:
-        """Leaves of what a step returns."""
-        return _leaves(self.unrolled.outputs)
-
-    @cached_property
     def still(self) -> dict[int, np.ndarray]:
         """Outputs that are the same at every step, by number: no code writes them."""
-        if self.flat is None:
-            return {}
-        found, at = {}, 0
-        for i, leaf in enumerate(self.outputs):
-            lanes = [self.flat.lanes[place] for place in self.flat.outputs[at : at + leaf.n]]
-            if lanes and all(lane.name == "constant" for lane in lanes):
-                found[i] = np.array([lane.value for lane in lanes], leaf.dtype).reshape(leaf.shape)
-            at += leaf.n
-        return found
-
-    @cached_property
-    def numbers(self) -> tuple[Leaf, ...]:
-        """Leaves of the model."""
-        return _leaves(self.unrolled.numbers)
+        return {} if self.flat is None else self.flat.constant_outputs(self.outputs)
 
     @cached_property
     def word(self) -> int:
@@ -103,17 +148,13 @@ class Layout:
             raise TypeError("this step is written out: it has no plan")
         return self.plan
 
-    def bytes(self, leaf: Leaf) -> int:
-        """Bytes of an element of an output."""
-        return leaf.dtype.itemsize
-
     @cached_property
     def tile(self) -> int:
         """Steps that are read, run and written together."""
         step = sum(leaf.dtype.itemsize * leaf.n for leaf in (*self.samples, *self.outputs))
         return int(np.clip(CACHE // (self.width * max(step, 1)) // 16 * 16, 16, 512))
 
-    def _regions(self, leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+    def _regions(self, leaves: Sequence[CarryPart]) -> tuple[int, ...]:
         room = [-(-self.tile * self.width * leaf.n * leaf.dtype.itemsize // 64) * 64 for leaf in leaves]
         return tuple(int(a) for a in np.cumsum([0, *room]))
 

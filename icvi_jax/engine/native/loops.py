@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.engine.lowering.graph import Operation
-from icvi_jax.engine.native.code import BOOL, Code
+from icvi_jax.engine.native.codegen import BOOL, Code
 from icvi_jax.engine.native.codegen import operation as emit
-from icvi_jax.engine.native.layout import Layout
+from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
 from icvi_jax.engine.native.plan import Loop
 from icvi_jax.engine.native.scan import HEAD
-from icvi_jax.engine.native.state_layout import load_word, store_word, stored
 
 
 class Access(NamedTuple):

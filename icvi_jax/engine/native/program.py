@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
+import os
 import pathlib
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
+from icvi_jax.engine.lowering.graph import Operation
 from icvi_jax.engine.lowering.rules import Tree
-from icvi_jax.engine.lowering.ssa import check, flatten
+from icvi_jax.engine.lowering.ssa import Lane, check, flatten
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll
-from icvi_jax.engine.native import state_layout as words
-from icvi_jax.engine.native.alloc import room
-from icvi_jax.engine.native.build import Native, host, lanes_of
-from icvi_jax.engine.native.cache import folder
-from icvi_jax.engine.native.code import element
-from icvi_jax.engine.native.codegen import MATHS
+from icvi_jax.engine.native.build import Native, folder, host, lanes_of
 from icvi_jax.engine.native.ffi import write_handler
-from icvi_jax.engine.native.functions import written
-from icvi_jax.engine.native.layout import Layout
+from icvi_jax.engine.native.layout import Layout, packed_words, shape_of, unpacked_words
 from icvi_jax.engine.native.loops import write_loops
+from icvi_jax.engine.native.maths import write_functions
 from icvi_jax.engine.native.plan import plan, rows
 from icvi_jax.engine.native.scan import write_scan
-from icvi_jax.engine.native.threads import Call, Ticker, shares, together
 from icvi_jax.engine.native.transpose import FIELDS, scratch_bytes, write_tiles
 
 BUSY = 1024
@@ -38,8 +37,11 @@ LONG = 10_000
 LARGE = 20_000
 """Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
 
-INLINE = 200
-"""Up to so many calls of exp, log and the like are written out where they are."""
+APART = 2**25
+"""Bytes from which on an output has memory of its own, so that who keeps one does not keep the others."""
+
+LINE = 64
+"""Bytes of a line of the cache."""
 
 
 def compile_step(
@@ -97,22 +99,71 @@ def _lanes(unrolled: Unrolled) -> int:
 
 def assemble(layout: Layout) -> str:
     """The text of a program: the time loop, and what brings samples and readings."""
+    operations: Sequence[Lane | Operation]
     if layout.flat is not None:
-        check(layout.flat.lanes)
-        scan, declared = write_scan(layout, layout.flat)
-        calls = [(lane.name, lane.dtype) for lane in layout.flat.lanes if lane.name in MATHS]
+        operations, (scan, declared) = layout.flat.lanes, write_scan(layout, layout.flat)
     else:
         operations = [o for loop in (*layout.how.before, *layout.how.each) for o in loop.operations]
-        check(operations)
         scan, declared = write_loops(layout)
-        calls = [(o.name, o.dtype) for o in operations if o.name in MATHS]
-    attributes = "nounwind alwaysinline" if len(calls) <= INLINE else "nounwind noinline"
-    parts = [scan, *write_tiles(layout)]
-    for name, dtype in sorted(set(calls), key=lambda call: (call[0], element(call[1]))):
-        text, more = written(name, dtype, layout.width, host().fused, host().vector, attributes)
-        parts.append(text)
-        declared |= more
-    return "\n\n".join([*sorted(declared), *parts])
+    check(operations)
+    functions, more = write_functions(operations, layout.width, host().fused, host().vector)
+    return "\n\n".join([*sorted(declared | more), scan, *write_tiles(layout), *functions])
+
+
+class Call(NamedTuple):
+    """A native function, its context and the scratch memory the context points to."""
+
+    function: Callable[[int], None]
+    context: np.ndarray
+    scratch: np.ndarray
+
+
+class Ticker(NamedTuple):
+    """A step whose call is prepared: write `x` (N, p) and, where the step takes it, `elapsed` (N,), 1 until then; call
+    `tick`, and the arrays of `out` (N, …) have the reading, until the next call; the words have moved on."""
+
+    x: np.ndarray
+    elapsed: np.ndarray
+    out: list[np.ndarray]
+    tick: Callable[[], None]
+    held: tuple[object, ...]  # memory that addresses point to
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), "icvi")
+
+
+def together(calls: Sequence[Call]) -> None:
+    """Make the calls at the same time, the first in this thread."""
+    others = [_pool(os.getpid()).submit(call.function, call.context.ctypes.data) for call in calls[1:]]
+    calls[0].function(calls[0].context.ctypes.data)
+    for other in others:
+        other.result()
+
+
+def room(wanted: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
+    """New arrays of these shapes and types, those of less than `APART` bytes in one piece of memory.
+
+    The system gives large pieces in large pages. Twenty arrays of a megabyte each would come in pages of 4 kB, and to
+    fetch these takes longer than a scan takes to fill them.
+    """
+    sizes = [-(-math.prod(shape) * dtype.itemsize // LINE) * LINE for shape, dtype in wanted]
+    shared = np.empty(sum(size for size in sizes if size < APART) + LINE, np.uint8)
+    at = -shared.ctypes.data % LINE
+    arrays = []
+    for (shape, dtype), size in zip(wanted, sizes):
+        if size >= APART:
+            arrays.append(np.empty(shape, dtype))
+            continue
+        arrays.append(shared[at : at + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
+        at += size
+    return arrays
 
 
 class Program:
@@ -147,13 +198,13 @@ class Program:
         return f"icvi_{hashlib.sha256((self.text + text).encode()).hexdigest()[:24]}", self._entry.address("handler")
 
     def words(self, state: Tree) -> np.ndarray:
-        """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.state_layout`."""
+        """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.layout`."""
         leaves = [np.asarray(a) for a in self.layout.unrolled.state_tree.flatten_up_to(state)]
-        return words.packed(leaves, self.layout.state, self.layout.width)
+        return packed_words(leaves, self.layout.state, self.layout.width)
 
     def state(self, packed: np.ndarray, streams: int) -> Tree:
         """Words as a pytree of NumPy arrays (lead…, N), which may be views of them."""
-        return jax.tree.unflatten(self.layout.unrolled.state_tree, words.unpacked(packed, self.layout.state, streams))
+        return jax.tree.unflatten(self.layout.unrolled.state_tree, unpacked_words(packed, self.layout.state, streams))
 
     def numbers(self, model: Tree) -> np.ndarray:
         """The numbers of a model as the code reads them: 8 bytes each."""
@@ -222,14 +273,17 @@ class Program:
         elapsed = np.ones((streams, 1), self.layout.dtype)
         context, out = self._context(packed, numbers, x, origin, elapsed, 1, 0, out)
         calls = self._calls(context, max(1, streams // BUSY))
-        return Ticker(x[:, 0], elapsed[:, 0], [a[:, 0] for a in out], calls, (packed, numbers, origin))
+        first = calls[0]  # where one thread does it, there is no Python function around it
+        tick = partial(first.function, first.context.ctypes.data) if len(calls) == 1 else partial(together, calls)
+        return Ticker(x[:, 0], elapsed[:, 0], [a[:, 0] for a in out], tick, (calls, packed, numbers, origin))
 
     def _calls(self, context: np.ndarray, threads: int | None) -> list[Call]:
-        """One call a thread, each with its own streams and scratch memory."""
-        calls = []
-        for first, last in shares(int(context[FIELDS.index("last")]), threads):
+        """One call a thread, each with its own scratch memory and as many groups of streams as another, or one more."""
+        groups, calls = int(context[FIELDS.index("last")]), []
+        n = max(1, min(cores() if threads is None else threads, groups))
+        for i in range(n):
             mine, scratch = context.copy(), np.empty(self._scratch, np.uint8)
-            mine[FIELDS.index("first")], mine[FIELDS.index("last")] = first, last
+            mine[FIELDS.index("first")], mine[FIELDS.index("last")] = groups * i // n, groups * (i + 1) // n
             mine[FIELDS.index("scratch")] = -(-scratch.ctypes.data // 64) * 64
             calls.append(Call(self._run, mine, scratch))
         return calls
@@ -252,7 +306,7 @@ class Program:
             wanted = f"expected X of float32 or float64 with {layout.samples[0].n} features"
             raise ValueError(f"{wanted}, got {X.dtype}{X.shape}")
         ordered = packed.flags.f_contiguous if layout.width == 1 else packed.flags.c_contiguous
-        if packed.shape != words.shape_of(layout.state, N, layout.width) or not ordered:
+        if packed.shape != shape_of(layout.state, N, layout.width) or not ordered:
             raise ValueError(f"the words are those of another program or fleet: shape {packed.shape} for {N} streams")
         out = self.outputs(N, (phase + T) // every) if out is None else out
         field = dict.fromkeys(FIELDS, 0)

@@ -24,18 +24,15 @@ import numpy as np
 from icvi_jax.engine.lowering.schedule import ordered
 from icvi_jax.engine.lowering.ssa import Flat, check, flatten
 from icvi_jax.engine.lowering.unroll import CarryPart, Unrolled
-from icvi_jax.engine.native.code import BOOL, Code, element
-from icvi_jax.engine.native.codegen import MATHS, operation
-from icvi_jax.engine.native.functions import written
+from icvi_jax.engine.native.codegen import BOOL, Code, element, operation
+from icvi_jax.engine.native.layout import stored
+from icvi_jax.engine.native.maths import write_functions
 from icvi_jax.engine.native.ring_buffers import Delays
-from icvi_jax.engine.native.state_layout import Leaf, stored
 
 TRIPLE, OLDEST, ISA = "nvptx64-nvidia-cuda", "sm_60", "+ptx70"
 """Pascal: the oldest cards that get code. The driver of any later card compiles it for that card."""
 
 SIZES = ("streams", "steps", "every")
-INLINE = 200
-"""Up to so many calls of exp, log and the like are written out where they are."""
 
 
 @dataclass(frozen=True)
@@ -65,35 +62,23 @@ class Kernel:
         """Leaves of the state that come back: all but numbers that each stream has of its own."""
         return len(self.unrolled.state) - self.unrolled.fixed
 
-    @cached_property
-    def outputs(self) -> tuple[Leaf, ...]:
+    @property
+    def outputs(self) -> list[CarryPart]:
         """Leaves of what a step returns."""
-        return tuple(Leaf(part.shape, part.dtype) for part in self.unrolled.outputs)
+        return self.unrolled.outputs
 
     @cached_property
     def still(self) -> dict[int, np.ndarray]:
         """Outputs that are the same at every step, by number: no code writes them."""
-        found, at = {}, 0
-        for i, leaf in enumerate(self.outputs):
-            lanes = [self.flat.lanes[place] for place in self.flat.outputs[at : at + leaf.n]]
-            if all(lane.name == "constant" for lane in lanes):
-                found[i] = np.array([lane.value for lane in lanes], leaf.dtype).reshape(leaf.shape)
-            at += leaf.n
-        return found
+        return self.flat.constant_outputs(self.outputs)
 
     @cached_property
     def text(self) -> str:
         """The module: the function `icvi_…`, named by a hash of what it does."""
         body, declared = _Writer(self).write()
-        calls = {(lane.name, lane.dtype) for lane in self.flat.lanes if lane.name in MATHS}
-        count = sum(lane.name in MATHS for lane in self.flat.lanes)
-        attributes = "nounwind alwaysinline" if count <= INLINE else "nounwind noinline"
-        parts = [body]
-        for name, dtype in sorted(calls, key=lambda call: (call[0], element(call[1]))):
-            text, more = written(name, dtype, 1, True, 0, attributes)
-            parts.append(text)
-            declared |= more
-        return "\n\n".join([*sorted(declared), *parts]).replace("@kernel", f"@{_hashed(parts)}")
+        functions, more = write_functions(self.flat.lanes, 1, True, 0)
+        parts = [body, *functions]
+        return "\n\n".join([*sorted(declared | more), *parts]).replace("@kernel", f"@{_hashed(parts)}")
 
     @property
     def name(self) -> str:
@@ -247,9 +232,9 @@ class _Writer:
                 at += 1
         code.do("br label %end")
 
-    def wanted(self) -> dict[int, list[tuple[str, int, Leaf]]]:
+    def wanted(self) -> dict[int, list[tuple[str, int, CarryPart]]]:
         """Where the values of the list are to be written: pointer, element, leaf."""
-        found: dict[int, list[tuple[str, int, Leaf]]] = {}
+        found: dict[int, list[tuple[str, int, CarryPart]]] = {}
         at, number = 0, self.carried
         for i, leaf in enumerate(self.kernel.outputs):
             if i not in self.kernel.still:
@@ -259,12 +244,12 @@ class _Writer:
             at += leaf.n
         return found
 
-    def write_row(self, targets: Sequence[tuple[str, int, Leaf]], row: str, i: int) -> None:
+    def write_row(self, targets: Sequence[tuple[str, int, CarryPart]], row: str, i: int) -> None:
         """One value where it is wanted."""
         for pointer, j, leaf in targets:
             self.keep(pointer, j, leaf.n, leaf.dtype, self.names[i], row)
 
-    def write_rows(self, wanted: dict[int, list[tuple[str, int, Leaf]]]) -> None:
+    def write_rows(self, wanted: dict[int, list[tuple[str, int, CarryPart]]]) -> None:
         """What is not written yet, at the end of a step that is to be seen."""
         code = self.code
         if not self.kernel.sparse:

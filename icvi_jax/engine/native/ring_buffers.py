@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.engine.lowering.ssa import Flat
-from icvi_jax.engine.native.code import BOOL, Code
+from icvi_jax.engine.native.codegen import BOOL, Code
 
 SHORT = 8
 """Lines of fewer words are not worth a branch."""

@@ -14,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from icvi_jax.engine.lowering.ssa import Flat, Lane
-from icvi_jax.engine.native.code import BOOL, Code
-from icvi_jax.engine.native.codegen import operation
-from icvi_jax.engine.native.layout import Layout
+from icvi_jax.engine.native.codegen import BOOL, Code, operation
+from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
 from icvi_jax.engine.native.ring_buffers import Delays
-from icvi_jax.engine.native.state_layout import load_word, store_word, stored
 
 HEAD = (
     "define internal void @scan(ptr noalias %state, i64 %word_bytes, ptr noalias %numbers, ptr noalias %x, "
@@ -114,7 +112,7 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
             at += leaf.n
             continue
         kind = stored(leaf.dtype)
-        bytes_ = layout.bytes(leaf)
+        bytes_ = leaf.dtype.itemsize
         base = code.offset("%out", code.add(code.mul("%row", bytes_ * leaf.n * layout.width), region))
         for j in range(leaf.n):
             value = names[flat.outputs[at + j]]

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from icvi_jax.engine.native.code import BOOL, Code, shuffle
-from icvi_jax.engine.native.layout import Layout
-from icvi_jax.engine.native.state_layout import Leaf, load_word, store_word, stored
+from icvi_jax.engine.native.codegen import BOOL, Code, shuffle
+from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
 
 FIELDS = (
     "words word_bytes group_bytes numbers double origin streams middle inner steps every phase first last scratch"
@@ -284,7 +283,7 @@ def write_run(layout: Layout) -> str:
                     operand = code.offset("%context", operand_at(layout, i, True), "i64")
                     counts = [("i64", a) for a in (str(leaf.n), begun, readings, valid)]
                     from_ = code.offset(out, region)
-                    code.call(f"unpack_{_plain(leaf)}", "void", ("ptr", from_), ("ptr", operand), *lanes, *counts)
+                    code.call(f"unpack_{_plain(leaf.dtype)}", "void", ("ptr", from_), ("ptr", operand), *lanes, *counts)
     code.do("ret void")
     return "\n".join([*code.declared, code.function("define void @run(ptr noalias %context)")])
 
@@ -361,15 +360,15 @@ def write_bring(layout: Layout, dtype: np.dtype, back: bool) -> str:
     )
 
 
-def _plain(leaf: Leaf) -> str:
+def _plain(dtype: np.dtype) -> str:
     """Outputs are moved as floats or bytes of their size: turning asks for no more."""
-    return {1: "i8", 2: "i16", 4: "float", 8: "double"}[leaf.dtype.itemsize] if stored(leaf.dtype) else ""
+    return {1: "i8", 2: "i16", 4: "float", 8: "double"}[dtype.itemsize]
 
 
 def write_tiles(layout: Layout) -> list[str]:
     """All functions of this module that the program needs to run."""
     moving = [leaf for i, leaf in enumerate(layout.outputs) if leaf.n and i not in layout.still]
-    sizes = {_plain(leaf): leaf.dtype.itemsize for leaf in moving}
+    sizes = {_plain(leaf.dtype): leaf.dtype.itemsize for leaf in moving}
     unpacks = [write_unpack(layout.width, kind, size) for kind, size in sorted(sizes.items())]
     packs = [write_pack(layout, 0, np.dtype(kind), True) for kind in ("f4", "f8") if has_origin(layout)]
     for i, leaf in enumerate(layout.samples):
