@@ -65,6 +65,7 @@ def _extra(module: str | None) -> str:
         "paho": "mqtt",
         "prometheus_client": "prometheus",
         "confluent_kafka": "kafka",
+        "opentelemetry": "otlp",
         "starlette": "serve",
         "uvicorn": "serve",
     }.get((module or "").partition(".")[0], "cli")

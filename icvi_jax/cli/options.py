@@ -178,6 +178,8 @@ class ServiceOptions:
     """Seconds between two times that a standing alarm is sent to an Alertmanager."""
     home_assistant: Annotated[bool, Parameter(negative="")] = False
     """Make each node a device of Home Assistant, at the broker of --mqtt or --alarms-mqtt (MQTT discovery)."""
+    otlp: Annotated[str, Parameter(metavar="URL")] = ""
+    """OpenTelemetry receiver, such as http://collector:4318, for metrics and alarms; needs the extra `otlp`."""
     alarms_mqtt: Annotated[tuple[str, str] | None, Parameter(metavar="HOST TOPIC")] = None
     """MQTT topic to which alarms are published."""
     alarms_kafka: Annotated[tuple[str, str] | None, Parameter(metavar="HOST:PORT TOPIC")] = None

@@ -73,4 +73,5 @@ def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:
         alertmanager=site.alertmanager,
         resend=site.resend,
         home_assistant=site.home_assistant,
+        otlp=site.otlp,
     )

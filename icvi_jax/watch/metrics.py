@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -57,11 +57,8 @@ class Metrics:
         """Make the metrics; called by the client library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        watch, shards = self.watch, self.watch.shards
-        names = [name for shard in shards for name in list(shard.rows)]
-        score = np.concatenate([np.zeros(0), *(shard.score for shard in shards)])
-        standing = np.concatenate([np.zeros(0, bool), *(shard.standing for shard in shards)])
-        yield GaugeMetricFamily("icvi_nodes", "Nodes so far", len(names))
+        watch, scores = self.watch, fleet_scores(self.watch, self.worst)
+        yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
         yield CounterMetricFamily("icvi_samples", "Samples counted", watch.samples)
         yield CounterMetricFamily("icvi_alarms", "Alarms raised", watch.alarms)
         yield CounterMetricFamily("icvi_bad_lines", "Lines that were not valid samples", watch.bad)
@@ -71,17 +68,37 @@ class Metrics:
         yield CounterMetricFamily(
             "icvi_refused_samples", "Samples of nodes beyond the most that there may be", watch.refused
         )
-        yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", int(standing.sum()))
+        yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
         # not the label `quantile`: that is of summaries, and this is a gauge
         levels = GaugeMetricFamily("icvi_score", "Distress score that this share of nodes is within", labels=["share"])
-        for share in (0.5, 0.9, 0.99, 1.0):
-            levels.add_metric([f"{share:g}"], float(np.quantile(score, share)) if score.size else 0.0)
+        for share, level in scores.levels.items():
+            levels.add_metric([f"{share:g}"], level)
         yield levels
         worst = GaugeMetricFamily("icvi_worst_score", "Distress score of the worst nodes", labels=["rank", "node"])
-        for rank, row in enumerate(np.argsort(-score, kind="stable")[: self.worst], 1):
-            if row < len(names):  # a new node has no score yet
-                worst.add_metric([str(rank), names[row]], float(score[row]))
+        for rank, name, score in scores.worst:
+            worst.add_metric([str(rank), name], score)
         yield worst
+
+
+class Scores(NamedTuple):
+    """How many nodes there are and are in distress, the score that a share of them is within, and the worst nodes."""
+
+    nodes: int
+    distressed: int
+    levels: dict[float, float]
+    worst: list[tuple[int, str, float]]
+
+
+def fleet_scores(watch: WatchStatus, worst: int) -> Scores:
+    """The scores of a fleet now; of its `worst` nodes also rank, name and score."""
+    shards = watch.shards
+    names = [name for shard in shards for name in list(shard.rows)]
+    score = np.concatenate([np.zeros(0), *(shard.score for shard in shards)])
+    standing = np.concatenate([np.zeros(0, bool), *(shard.standing for shard in shards)])
+    levels = {share: float(np.quantile(score, share)) if score.size else 0.0 for share in (0.5, 0.9, 0.99, 1.0)}
+    order = enumerate(np.argsort(-score, kind="stable")[:worst], 1)
+    found = [(rank, names[row], float(score[row])) for rank, row in order if row < len(names)]  # a new one has no score
+    return Scores(len(names), int(standing.sum()), levels, found)
 
 
 def exposition(fleet: WatchStatus, worst: int) -> bytes:

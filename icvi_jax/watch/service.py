@@ -17,7 +17,7 @@ from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
-from icvi_jax.watch.metrics import serving
+from icvi_jax.watch.metrics import WatchStatus, serving
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.silences import ACKNOWLEDGED, Silences
 from icvi_jax.watch.sinks import Sender, Sink, open_sinks
@@ -44,6 +44,7 @@ class Service:
     cloudevents, webhook_text : the form of what webhooks get.
     alertmanager, resend : addresses of Alertmanagers, and seconds between two times that a standing alarm is sent.
     home_assistant : whether nodes are devices of Home Assistant, at the broker of the samples or of the alarms.
+    otlp : address of a receiver of OpenTelemetry.
     """
 
     mqtt: tuple[str, str] | None = None
@@ -68,6 +69,7 @@ class Service:
     alertmanager: tuple[str, ...] = ()
     resend: float = 60.0
     home_assistant: bool = False
+    otlp: str = ""
 
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> bool:
@@ -80,7 +82,7 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
             indices, history, service.silent_after, EVENTS, silences, Silences(service.folder, ACKNOWLEDGED)
         )
     forms = service.cloudevents, service.webhook_text
-    plugs = open_plugs(service, pipe, buffers, silences)
+    plugs = open_plugs(service, pipe, buffers, silences, lambda: watch)
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
     every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
     rules = Rules(
@@ -135,8 +137,14 @@ def open_source(service: Service) -> Source:
     return Stdin(service.folder)
 
 
-def open_plugs(service: Service, pipe: Pipeline, buffers: RingBuffers | None, silences: Silences) -> list[Sink]:
-    """The receivers that are told more than alarms; one paragraph here for a new one."""
+def open_plugs(
+    service: Service,
+    pipe: Pipeline,
+    buffers: RingBuffers | None,
+    silences: Silences,
+    fleet: Callable[[], WatchStatus] | None = None,
+) -> list[Sink]:
+    """The receivers that are told more than alarms; one paragraph here for a new one. `fleet` returns the watch."""
     found: list[Sink] = []
     if service.alertmanager:
         from icvi_jax.watch.alertmanager import Alertmanager
@@ -155,6 +163,10 @@ def open_plugs(service: Service, pipe: Pipeline, buffers: RingBuffers | None, si
         if broker is None or buffers is None:
             raise ValueError("--home-assistant: needs a broker: --mqtt HOST TOPIC, or --alarms-mqtt HOST TOPIC")
         found.append(HomeAssistant(broker[0], buffers))
+    if service.otlp and fleet:
+        from icvi_jax.watch.otlp import Otlp
+
+        found.append(Otlp(service.otlp, fleet, service.worst))
     return found
 
 
