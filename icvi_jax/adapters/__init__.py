@@ -11,8 +11,38 @@
 [nan, nan, 0.021, 0.031]
 """
 
+from typing import TYPE_CHECKING
+
 from icvi_jax.adapters.follow import Followed, Watch, follow
 from icvi_jax.adapters.models import Foreign, River, Scikit, Snapshot
 from icvi_jax.adapters.slots import Slots
 
-__all__ = ["Followed", "Foreign", "River", "Scikit", "Slots", "Snapshot", "Watch", "follow"]
+if TYPE_CHECKING:
+    from icvi_jax.adapters.river_metric import ValidityMetric
+    from icvi_jax.adapters.sklearn_validity import StreamValidity
+
+__all__ = [
+    "Followed",
+    "Foreign",
+    "River",
+    "Scikit",
+    "Slots",
+    "Snapshot",
+    "StreamValidity",
+    "ValidityMetric",
+    "Watch",
+    "follow",
+]
+
+
+def __getattr__(name: str) -> object:
+    """The metric for river and the estimator for scikit-learn: their libraries are loaded when they are asked for."""
+    if name == "ValidityMetric":
+        from icvi_jax.adapters.river_metric import ValidityMetric
+
+        return ValidityMetric
+    if name == "StreamValidity":
+        from icvi_jax.adapters.sklearn_validity import StreamValidity
+
+        return StreamValidity
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

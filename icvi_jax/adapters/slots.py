@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.indices import Index, catalogue
 from icvi_jax.spec import one_of, whole
 
 
@@ -88,3 +89,11 @@ class Slots:
         gaps = ((self.centers[old][:, None] - new[None]) ** 2).sum(-1)
         heir, parent = gaps.argmin(1), gaps.argmin(0)
         return {names[j]: int(old[i]) for j, i in enumerate(parent.tolist()) if heir[i] == j}
+
+
+def index_of(name: str) -> Index:
+    """The index with this name."""
+    known = {entry.name: entry for entry in catalogue()}
+    if name not in known:
+        raise ValueError(f"index {name!r}: expected one of {', '.join(known)}")
+    return known[name].index()

@@ -1,0 +1,88 @@
+"""Any index as a metric of river, for river's own clusterers and loops; needs river."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from river.metrics.base import ClusteringMetric
+
+from icvi_jax.adapters.slots import Slots, index_of
+from icvi_jax.panel import Panel, PanelState
+
+
+class ValidityMetric(ClusteringMetric):
+    """An incremental cluster validity index as a metric of river.
+
+    The value is exact after every sample, for a number of centres that changes. `revert` is not possible: forgetting
+    takes the place of a window.
+
+    Parameters
+    ----------
+    index : name of the index, as `icvi indices` lists it.
+    forgetting : λ in (0, 1]; 1 forgets nothing.
+    capacity : most centres at a time.
+    identity : how centres are recognised from sample to sample; see `Slots`.
+
+    Examples
+    --------
+    >>> from river import cluster
+    >>> model, metric = cluster.KMeans(n_clusters=2, halflife=0.4, sigma=3, seed=0), ValidityMetric("xb")
+    >>> for x in ({"a": 1.0}, {"a": 9.0}, {"a": 1.5}, {"a": 9.5}):
+    ...     model.learn_one(x)
+    ...     metric.update(x, model.predict_one(x), model.centers)
+    >>> metric.bigger_is_better, metric.get() < 1
+    (False, True)
+    """
+
+    def __init__(
+        self, index: str = "xb", forgetting: float = 1.0, capacity: int = 16, identity: str = "nearest"
+    ) -> None:
+        self.index, self.forgetting, self.capacity, self.identity = index, forgetting, capacity, identity
+        self._panel = Panel(indices=(index_of(index),), forgetting=forgetting)
+        self._names: tuple[Hashable, ...] = ()
+        self._slots: Slots | None = None
+        self._state: PanelState | None = None
+        self._value = float("nan")
+
+    def update(
+        self,
+        x: Mapping[Hashable, float],
+        y_pred: int,
+        centers: Mapping[Hashable, Mapping[Hashable, float]],
+        w: float = 1.0,
+    ) -> None:
+        """Process a sample, its cluster and the centres; a sample without a centre is noise."""
+        if w != 1.0:
+            raise ValueError(f"ValidityMetric.update(w={w!r}): samples have no weights here")
+        if self._slots is None or self._state is None:
+            self._names = tuple(x)
+            self._slots = Slots(self.capacity, len(x), self.identity)
+            self._state = self._panel.init(self.capacity, len(x), xp=np)
+        present = {key: self._point(center) for key, center in centers.items() if all(n in center for n in self._names)}
+        label = self._slots.update(present).get(y_pred, -1)
+        u = (np.arange(self.capacity) == label).astype(float)
+        self._state, values = self._panel.step(self._state, self._point(x), u, self._slots.centers, self._slots.active)
+        self._value = float(values[self.index])
+
+    def _point(self, x: Mapping[Hashable, float]) -> NDArray[np.floating]:
+        return np.array([x[name] for name in self._names], dtype=float)
+
+    def revert(self, x: object, y_pred: object, centers: object, w: float = 1.0) -> None:
+        """Not possible: centres have moved since."""
+        raise NotImplementedError("ValidityMetric: a sample cannot be taken back; use forgetting < 1")
+
+    def get(self) -> float:
+        """The value now; NaN before there are two clusters."""
+        return self._value
+
+    @property
+    def bigger_is_better(self) -> bool:
+        """Whether a large value is good."""
+        return index_of(self.index).goal == "max"
+
+    @property
+    def works_with_weights(self) -> bool:
+        """No: samples count once."""
+        return False
