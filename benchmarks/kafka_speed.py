@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, Producer
 
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.kafka import BATCH, WAIT, Place, Worker, settings
+from icvi_jax.watch.kafka import BATCH, WAIT, ConsumerGroup, Worker, settings
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import WatchLoop
 
@@ -91,7 +91,7 @@ def main(argv=None):
     for name, model in MODELS.items():
         pipe, found = pipeline_of(model), []
         for number in range(given.rounds + 1):
-            place = Place(servers, TOPIC, f"{name} {number}")
+            place = ConsumerGroup(servers, TOPIC, f"{name} {number}")
             pair = work(place._replace(group=f"{place.group} work"), given.samples, pipe), parse(place, given.samples)
             found += [pair] if number else []
         worked, parsed = (statistics.median(column) for column in zip(*found))

@@ -18,7 +18,7 @@ from icvi_jax.cli.run import check_length, table_of
 from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
 from icvi_jax.clusterers import catalogue
 from icvi_jax.evaluation import match
-from icvi_jax.report.alarm_text import at, count_alarms, told
+from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms
 from icvi_jax.report.result import (
     ONE_CLUSTER,
     TOLERANCE,
@@ -177,7 +177,7 @@ def _summarize(result: Result, written: list[Path]) -> None:
     if lone:
         say(f"{', '.join(lone)}: {ONE_CLUSTER} (–: not defined for a single cluster)")
     if columns_of(result):
-        sentences = [sentence for name in columns_of(result) for sentence in told(result, 0, name)]
+        sentences = [sentence for name in columns_of(result) for sentence in alarm_sentences(result, 0, name)]
         say(f"alarms of columns, the same for all clusterers: {len(sentences) or 'none'}")
         for sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")

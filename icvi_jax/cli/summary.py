@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
+from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms, indices_add
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, STUCK, Result
 from icvi_jax.report.trust import HEALTH, trust_before, trust_counts
 from icvi_jax.text import one_line
@@ -161,7 +161,7 @@ def summarize(result: Result, written: list[Path]) -> None:
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
     tell_trust(result)
     for name in result.codes:
-        sentences = told(result, 0, name)
+        sentences = alarm_sentences(result, 0, name)
         alarms, later = count_alarms({name: result.codes[name]})
         follows = f" ({later:,} distress after a spike {'counts' if later == 1 else 'count'} with it)" if later else ""
         say(f"{WHOSE.get(name, f'alarms of {name}')}: {alarms or 'none'}{follows}")

@@ -48,7 +48,7 @@ class RunInput(NamedTuple):
     elapsed : (T,) or (N, T), the time since the sample before; None: one unit each.
     every : each `every`-th output is kept.
     phase : samples that have passed since the last one that was kept.
-    done : told of progress; None: nobody asks.
+    done : progress callback, or None.
     """
 
     X: np.ndarray

@@ -43,7 +43,7 @@ MEANING = {
 }
 
 
-class Told(NamedTuple):
+class AlarmText(NamedTuple):
     """An alarm of a column in numbers and words.
 
     Attributes
@@ -66,7 +66,7 @@ def alarm_word(monitor: str, code: int) -> str:
 
 def describe(
     monitor: str, column: str, recent: NDArray[np.float64], p: float, times: int = 0, rows: int = 0, run: int = 0
-) -> Told:
+) -> AlarmText:
     """What an alarm of a column says.
 
     Parameters
@@ -96,15 +96,15 @@ def describe(
         once = float(f"{rows / (times + 1):.2g}")
         sure = f"alarm {times + 1} of this column: about one in {once:,.0f} rows"
     if not column:
-        return Told(math.nan, math.nan, once, f"something changed ({sure})")
+        return AlarmText(math.nan, math.nan, once, f"something changed ({sure})")
     before, now = levels(recent)
     if not (math.isfinite(before) and math.isfinite(now)) or before == now:
-        return Told(before, now, once, f"{column} changed ({sure})")
+        return AlarmText(before, now, once, f"{column} changed ({sure})")
     moved = "rose" if now > before else "fell"
-    return Told(before, now, once, f"{column} {moved} from about {before:.4g} to {now:.4g} ({sure})")
+    return AlarmText(before, now, once, f"{column} {moved} from about {before:.4g} to {now:.4g} ({sure})")
 
 
-def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> Told:
+def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> AlarmText:
     """The sentence for a column that gives one value again and again."""
     known = recent[np.isfinite(recent)]
     value = float(known[-1]) if known.size else math.nan
@@ -112,7 +112,7 @@ def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> Told:
     more = "more than " if same == known.size else ""
     rows = float(f"{1 / p:.2g}") if p > 1e-9 else None
     text = f"{column} is stuck at {value:.6g}: the same value in {more}{same} rows, as never before"
-    return Told(value, value, rows, text)
+    return AlarmText(value, value, rows, text)
 
 
 def levels(recent: NDArray[np.float64]) -> tuple[float, float]:
@@ -161,7 +161,7 @@ def at(result: Result, sample: int) -> str:
     return f"sample {sample}" if result.times is None else clock(result.times[sample])
 
 
-def told(result: Result, node: int, name: str) -> list[str]:
+def alarm_sentences(result: Result, node: int, name: str) -> list[str]:
     """One sentence for each alarm of one monitor, in time order."""
     if name not in COLUMN_ALARMS:
         return story(result.codes[name][node], result.times, result.seen[node])
@@ -171,7 +171,7 @@ def told(result: Result, node: int, name: str) -> list[str]:
     ]
 
 
-def _soon_over(result: Result, node: int, name: str, t: int, one: Told) -> str:
+def _soon_over(result: Result, node: int, name: str, t: int, one: AlarmText) -> str:
     """What only a recording can add to a sentence: the column was back soon after."""
     after = result.x[node, t + 1 :, int(result.causes[name][node, t])]
     after = after[np.isfinite(after)][:LATE]
@@ -179,7 +179,7 @@ def _soon_over(result: Result, node: int, name: str, t: int, one: Told) -> str:
     return ", soon over" if gone and abs(np.median(after) - one.before) < abs(one.now - one.before) / 2 else ""
 
 
-def changes_of(result: Result, node: int, name: str) -> list[tuple[int, Told]]:
+def changes_of(result: Result, node: int, name: str) -> list[tuple[int, AlarmText]]:
     """The alarms of columns of a node: the sample of each, and what it says."""
     codes, there = result.codes[name][node], np.flatnonzero(np.isfinite(result.x[node]).any(axis=1))
     found, before = [], {-1: 0}

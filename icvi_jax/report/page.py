@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.alarm_text import at, count_alarms, indices_add, told
+from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms, indices_add
 from icvi_jax.report.result import (
     COLUMN_ALARMS,
     ONE_CLUSTER,
@@ -250,7 +250,7 @@ def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
         sentences = sentences[-MOST_TIMES:]
         for name, codes in result.codes.items():
             if codes[n].any():
-                said = told(result, int(n), name)
+                said = alarm_sentences(result, int(n), name)
                 several = len(result.codes) > 1 and name not in COLUMN_ALARMS
                 sentences += [f"{name}: {sentence}" if several else sentence for sentence in said[:MOST_SENTENCES]]
                 if len(said) > MOST_SENTENCES:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.clock import believed_rows, unit_of
-from icvi_jax.tables.parse import Column, told
+from icvi_jax.tables.parse import Column, describe_formats
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.rules import (
     CODES,
@@ -89,7 +89,7 @@ EPOCHS = {1.0: "seconds", 1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanose
 TOO_LARGE = f"too large for a reading (at most {LARGEST:g}); leave the column out with --columns"
 
 
-class Picked(NamedTuple):
+class ChosenColumns(NamedTuple):
     """The chosen columns: features, time, label, notes for the user, and whether the user named the features."""
 
     features: list[Column]
@@ -101,7 +101,7 @@ class Picked(NamedTuple):
 
 def pick(
     sheet: Sheet, columns: Sequence[str], time: str, label: str, taken: Sequence[Column] = (), dead: bool = False
-) -> Picked:
+) -> ChosenColumns:
     """Choose among the columns that are not `taken`, by their kinds and names; `sift` then looks at the values.
 
     If no names are given: the time is the first column of dates, or a column of numbers with a name such as ``time``,
@@ -148,8 +148,8 @@ def pick(
             raise nothing_left(sheet.shown, notes)
     if not features:
         raise TableError(sheet.shown, _no_numbers(sheet, free), 1, 1)
-    notes += told(features)
-    return Picked(features, axis, truth, notes, bool(columns))
+    notes += describe_formats(features)
+    return ChosenColumns(features, axis, truth, notes, bool(columns))
 
 
 def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
@@ -179,7 +179,7 @@ def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
 def _about_time(sheet: Sheet, axis: Column) -> list[str]:
     """Notes about the time: which column it is, and in which unit it counts since 1970."""
     if axis.kind != "number":
-        return told([axis])
+        return describe_formats([axis])
     unit = EPOCHS.get(epoch_unit(sheet.extremes(axis)))
     if unit:
         return [f"{axis.name!r} is the time, in {unit} since 1970 (--time chooses another)"]

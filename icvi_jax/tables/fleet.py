@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.tables.clock import believed_rows
-from icvi_jax.tables.columns import Picked, from_epoch, numbers, pick, sift, table, times
+from icvi_jax.tables.columns import ChosenColumns, from_epoch, numbers, pick, sift, table, times
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
@@ -302,7 +302,7 @@ def read_fleet(
     """
     if str(source) != "-" and Path(source).is_dir():
         found = read_folder(Path(source), columns, time, keep_codes)
-        picked = Picked([], None, None, found.notes, bool(columns))
+        picked = ChosenColumns([], None, None, found.notes, bool(columns))
         fleet = _fleet(Path(source).name, found.nodes, found.features, found.readings, picked, every, keep_codes)
         return fleet._replace(time_name=found.time_name)
     with located(source) as (path, shown):
@@ -385,7 +385,7 @@ def _fleet(
     nodes: tuple[str, ...],
     features: tuple[str, ...],
     readings: Readings,
-    picked: Picked,
+    picked: ChosenColumns,
     every: str,
     keep_codes: bool,
 ) -> Fleet:

@@ -187,12 +187,12 @@ def _before(name: str) -> str:
     return f"before_{name}"
 
 
-def told(columns: Sequence[Column]) -> list[str]:
+def describe_formats(columns: Sequence[Column]) -> list[str]:
     """One sentence for each form of numbers or dates that some columns have.
 
     Examples
     --------
-    >>> told([Column("T", 0, "number", "", None, "decimal commas", "'1,5' is 1.5")])
+    >>> describe_formats([Column("T", 0, "number", "", None, "decimal commas", "'1,5' is 1.5")])
     ["decimal commas in 'T': '1,5' is 1.5"]
     """
     forms = dict.fromkeys(column.form for column in columns if column.form)

@@ -29,8 +29,8 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
         word, cause = alarm_word(name, int(alarm.code[i])), int(alarm.cause[i])
         column = features[cause] if 0 <= cause < len(features) else None
         number = int(tick.numbers[i])
-        told = tick.told.get((i, name))
-        reason = told.text if told else MEANING[word]
+        text = tick.texts.get((i, name))
+        reason = text.text if text else MEANING[word]
         record: dict[str, object] = {
             "id": f"{shard}-{tick.rows[i]}-{number}-{name}",
             "node": sample.node,
@@ -44,9 +44,9 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "sample": number,
             "cause": column,
             "p": plain(alarm.p[i]),
-            "once_in_rows": told.once_in_rows if told else None,
-            "from": plain(told.before) if told else None,
-            "to": plain(told.now) if told else None,
+            "once_in_rows": text.once_in_rows if text else None,
+            "from": plain(text.before) if text else None,
+            "to": plain(text.now) if text else None,
             "reason": reason,
             "text": f"at {time_in_words(sample.time, number)} {reason.replace(' has arrived', ' arrived')}",
         }

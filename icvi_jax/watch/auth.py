@@ -24,7 +24,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class Auth:
     """Checks every request before the server answers it.
 
     Parameters

@@ -29,7 +29,7 @@ class Complaints:
         self._at, self._unsaid = now, 0
 
 
-class Intake:
+class Decoder:
     """Turns lines into samples, one after another.
 
     Parameters

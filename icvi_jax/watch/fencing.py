@@ -126,7 +126,7 @@ class LogKeeper:
 
     Attributes
     ----------
-    offset, saved, told : where to continue reading; the offset in the newest checkpoint; the one that the broker knows.
+    offset, saved, committed : where to continue reading; the offset in the newest checkpoint; the one the broker knows.
     """
 
     shared = True
@@ -137,7 +137,7 @@ class LogKeeper:
         self.claim = Claim(folder)
         self.offset: int | None = None
         self.saved: int | None = None
-        self.told = -1
+        self.committed = -1
 
     def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
         """The newest checkpoint of the highest claim."""

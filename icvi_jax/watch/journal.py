@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, number INTEGER);
 """
 
 
-class Noted(NamedTuple):
+class JournalEntry(NamedTuple):
     """Samples that came together, and how many samples came before them."""
 
     number: int
@@ -177,11 +177,12 @@ class Store:
             found = self._db.execute("SELECT value FROM meta WHERE key = ?", [f"{key}:"]).fetchone()
             return str(found[0]) if found else ""
 
-    def after(self, number: int) -> list[Noted]:
+    def after(self, number: int) -> list[JournalEntry]:
         """The batches of the journal from sample `number` on, in order."""
         found = self._db.execute("SELECT number, samples FROM journal WHERE number >= ? ORDER BY number", [number])
         batches = [
-            Noted(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)]) for first, text in found
+            JournalEntry(first, [Sample(node, time, tuple(x)) for node, time, x in json.loads(text)])
+            for first, text in found
         ]
         if batches and batches[0].number > number:
             gap = batches[0].number - number
@@ -244,7 +245,7 @@ class Restored(NamedTuple):
 
     shard: Shard | None
     form: LineFormat | None
-    batches: list[Noted]
+    batches: list[JournalEntry]
 
 
 class Keeper(Protocol):

@@ -21,13 +21,13 @@ from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.source import Batch, Message
 
 if TYPE_CHECKING:
-    from icvi_jax.watch.loop import Part, WatchLoop
+    from icvi_jax.watch.loop import Partition, WatchLoop
 
 BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
 SETTINGS = "ICVI_KAFKA_"
 
 
-class Place(NamedTuple):
+class ConsumerGroup(NamedTuple):
     """Where to read: brokers, topic and group."""
 
     servers: str
@@ -45,7 +45,7 @@ class Record(Protocol):
     def error(self) -> KafkaError | None: ...  # noqa: D102
 
 
-def settings(place: Place) -> dict[str, object]:
+def settings(place: ConsumerGroup) -> dict[str, object]:
     """Settings of the client library for reading; TLS and SASL come from `given`."""
     return {
         "client.id": "icvi",
@@ -76,7 +76,7 @@ class Worker:
     folder : for all checkpoints, shared by all workers.
     """
 
-    def __init__(self, place: Place, folder: Path):
+    def __init__(self, place: ConsumerGroup, folder: Path):
         self.place, self.folder, self.name = place, folder, place.servers
         self._errors = Complaints()
 
@@ -112,10 +112,12 @@ class Worker:
     def acknowledge(self, batch: Batch) -> None:
         """Offsets are committed when a checkpoint has them, not before."""
 
-    def saved(self, parts: Sequence[Part]) -> None:
+    def saved(self, parts: Sequence[Partition]) -> None:
         """Commit the offsets of checkpoints to the broker; repeated until it succeeds."""
         kept = [part.keeper for part in parts if isinstance(part.keeper, LogKeeper)]
-        news = {keeper: keeper.saved for keeper in kept if keeper.saved is not None and keeper.saved != keeper.told}
+        news = {
+            keeper: keeper.saved for keeper in kept if keeper.saved is not None and keeper.saved != keeper.committed
+        }
         if not news:
             return
         offsets = [TopicPartition(self.place.topic, int(k.id.rpartition("-")[2]), at) for k, at in news.items()]
@@ -125,7 +127,7 @@ class Worker:
             self._errors.say(f"{self.place.servers}: {error.args[0].str()}")
             return
         for keeper, at in news.items():
-            keeper.told = at
+            keeper.committed = at
 
     def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         for one in given:

@@ -20,7 +20,7 @@ from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.absent_nodes import Silence
 from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
-from icvi_jax.watch.decode import Complaints, Intake
+from icvi_jax.watch.decode import Complaints, Decoder
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
 from icvi_jax.watch.lines import LineFormat, Reader
@@ -72,7 +72,7 @@ class Counts(NamedTuple):
         return Counts(*map(sum, zip(self, *others)))
 
 
-class Part:
+class Partition:
     """The nodes of one part of a source: decode, journal, compute, store alarms, save.
 
     Parameters
@@ -97,7 +97,7 @@ class Part:
         buffers: RingBuffers | None = None,
     ):
         self.pipe, self.keeper, self.rules, self.buffers = pipe, keeper, rules, buffers
-        self.intake = Intake(reader, complaints)
+        self.intake = Decoder(reader, complaints)
         self._crowded = Complaints()
         self.alarms, self._saved, self._count = 0, 0, AlarmCount()
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
@@ -249,7 +249,7 @@ class WatchLoop:
         self._make_reader = make_reader
         self.printer = Printer(out or sys.stdout)
         self.sinks = (self.printer.name, *sinks)
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, Partition] = {}
         self.source: Source | None = None
         self._silence = Silence(self.rules.silent_after)
         self._gone = Counts()
@@ -278,17 +278,17 @@ class WatchLoop:
     refused = property(lambda self: self.counts.refused)
     nodes = property(lambda self: sum(len(shard.rows) for shard in self.shards))
 
-    def open(self, name: str, keeper: Keeper) -> Part:
+    def open(self, name: str, keeper: Keeper) -> Partition:
         """Continue with a part of the source from what its keeper has."""
         try:
-            part = Part(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.buffers)
+            part = Partition(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.buffers)
         except BaseException:
             keeper.close()
             raise
         self.parts[name] = part
         return part
 
-    def open_journal(self, folder: Path | None, name: str = "") -> Part:
+    def open_journal(self, folder: Path | None, name: str = "") -> Partition:
         """Continue with the only part of a source, which has a journal in `folder`; None keeps nothing."""
         part = self.open(name, JournalKeeper(folder, self.sinks))
         self.printer.pass_on(part.store)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paho.mqtt.client import ConnectFlags
     from paho.mqtt.reasoncodes import ReasonCode
 
-    from icvi_jax.watch.loop import Part, WatchLoop
+    from icvi_jax.watch.loop import Partition, WatchLoop
 
 WAIT, TIMEOUT = 0.5, 10.0
 DROPPED = "$SYS/broker/publish/messages/dropped"
@@ -270,7 +270,7 @@ class Subscription:
                 if message.handle is not None:
                     self.client.ack(*message.handle)
 
-    def saved(self, parts: Sequence[Part]) -> None:
+    def saved(self, parts: Sequence[Partition]) -> None:
         """The broker need not know."""
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from icvi_jax.array_api import Stored
 from icvi_jax.watch.sample import Sample, order, seconds
 
 
-class Late:
+class ReorderBuffer:
     """Holds samples back until their node has sent one that is `wait` seconds later.
 
     Only the times in the samples count, not the clock of the computer: the same input always gives the same output.

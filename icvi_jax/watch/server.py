@@ -27,7 +27,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from icvi_jax.text import say
-from icvi_jax.watch.auth import Guard
+from icvi_jax.watch.auth import Auth
 from icvi_jax.watch.metrics import WatchStatus, exposition, is_loopback
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.sse import Broadcaster
@@ -118,7 +118,7 @@ class Site:
             Route("/health", self._health),
         ]
         self.app = Starlette(routes=routes, lifespan=self._beating)
-        self.app.add_middleware(Guard, token=token)
+        self.app.add_middleware(Auth, token=token)
 
     async def _file(self, request: Request) -> Response:
         package, name, kind = FILES[request.url.path]
@@ -238,7 +238,7 @@ def page_served(
         raise ValueError(f"--serve {address}: cannot listen there ({error.strerror or error})") from None
     if sys.platform == "linux":  # a browser that hangs would keep its connection for ever
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
-    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # `Guard` prints what matters
+    logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # `Auth` prints what matters
     site = Site(fleet, buffers, token, worst, busy)
     config = uvicorn.Config(
         site.app,

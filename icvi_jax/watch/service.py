@@ -125,11 +125,11 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
 def open_source(service: Service) -> Source:
     """The source that the options name; one line here for a new one."""
     if service.kafka:
-        from icvi_jax.watch.kafka import Place, Worker
+        from icvi_jax.watch.kafka import ConsumerGroup, Worker
 
         if service.folder is None:
             raise ValueError("--kafka: needs --checkpoint, a folder that all workers see")
-        return Worker(Place(*service.kafka), service.folder)
+        return Worker(ConsumerGroup(*service.kafka), service.folder)
     if service.mqtt:
         from icvi_jax.watch.mqtt import Subscription
 

@@ -22,7 +22,7 @@ from icvi_jax.indices import Health
 from icvi_jax.live import Live
 from icvi_jax.monitors import Stuck
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.report.alarm_text import RECENT, Told, describe
+from icvi_jax.report.alarm_text import RECENT, AlarmText, describe
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.spec import changed
@@ -31,7 +31,7 @@ from icvi_jax.tables.rules import CODES, LEAST_ROWS, counters_in, is_code
 from icvi_jax.text import say
 from icvi_jax.types import Alarm
 from icvi_jax.watch.alarms import alarms_of, score_of
-from icvi_jax.watch.reorder_buffer import Late
+from icvi_jax.watch.reorder_buffer import ReorderBuffer
 from icvi_jax.watch.sample import Sample, Time, checked, is_local, order
 from icvi_jax.watch.ticks import Block, Tick, blocks
 
@@ -97,7 +97,7 @@ class Shard:
     ):
         self.pipe, self.features, self.id, self.keep_old = pipe, tuple(features), id, keep_old
         self.keep_codes, self.judge = keep_codes, judge
-        self.late = Late(late)
+        self.late = ReorderBuffer(late)
         self.live = Live(pipe, len(self.features), (), keep=KEEP, capacity=ROOM)
         self.rows: dict[str, int] = {}
         self.taken = self.samples = self.old = 0
@@ -294,18 +294,18 @@ class Shard:
         if alarms:
             self.score[rows] = score_of(reading.alarms)
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
-        return Tick(samples, rows, depth, numbers, reading, self._tell(rows, numbers, reading.alarms))
+        return Tick(samples, rows, depth, numbers, reading, self._describe(rows, numbers, reading.alarms))
 
     def recent(self, row: int, number: int) -> NDArray[np.float64]:
         """The last readings of a node up to its sample `number` (from 1), oldest first, (n, p)."""
         at = np.arange(max(0, number - RECENT), number) % RING
         return np.asarray(self._recent[row, at], np.float64)
 
-    def _tell(
+    def _describe(
         self, rows: NDArray[np.intp], numbers: NDArray[np.int64], alarms: Mapping[str, Alarm]
-    ) -> dict[tuple[int, str], Told]:
+    ) -> dict[tuple[int, str], AlarmText]:
         """What the alarms of columns say, by the number of the sample in the block and the monitor."""
-        told = {}
+        texts = {}
         for name in COLUMN_ALARMS:
             if name not in alarms:
                 continue
@@ -314,10 +314,10 @@ class Shard:
                 past = self.recent(row, number)[:, cause] if cause >= 0 else np.zeros(0)
                 before = int(self._fired[row, cause]) if name == CHANGE and cause >= 0 else 0
                 column = self.features[cause] if cause >= 0 else ""
-                told[i, name] = describe(name, column, past, float(alarms[name].p[i]), before, number)
+                texts[i, name] = describe(name, column, past, float(alarms[name].p[i]), before, number)
                 if name == CHANGE and cause >= 0:
                     self._fired[row, cause] += 1
-        return told
+        return texts
 
     def _clear_codes(self, block: Block, x: NDArray[np.float64]) -> None:
         """Make error codes missing, in order, since each is compared with the readings before it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from icvi_jax.watch.lines import LONGEST_LINE
 
 if TYPE_CHECKING:
-    from icvi_jax.watch.loop import Part, WatchLoop
+    from icvi_jax.watch.loop import Partition, WatchLoop
 
 PIECE, WAIT = 1 << 16, 0.5
 ONLY = ""
@@ -72,7 +72,7 @@ class Source(Protocol):
     def acknowledge(self, batch: Batch) -> None:
         """All of this batch is in the journal: the source may forget it."""
 
-    def saved(self, parts: Sequence[Part]) -> None:
+    def saved(self, parts: Sequence[Partition]) -> None:
         """Checkpoints of these parts were written."""
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Stdin:
     def acknowledge(self, batch: Batch) -> None:
         """Nobody asks."""
 
-    def saved(self, parts: Sequence[Part]) -> None:
+    def saved(self, parts: Sequence[Partition]) -> None:
         """Nobody asks."""
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.alarm_text import Told
+from icvi_jax.report.alarm_text import AlarmText
 from icvi_jax.types import Reading
 from icvi_jax.watch.sample import Sample
 
@@ -48,7 +48,7 @@ class Tick(NamedTuple):
     samples, rows, depth : as in a `Block`.
     numbers : the number of each sample within its node, from 1.
     reading : of these samples; the first axis of its arrays runs over them.
-    told : what alarms of columns say, by the position of the sample and the name of the monitor.
+    texts : what alarms of columns say, by the position of the sample and the name of the monitor.
     """
 
     samples: list[Sample]
@@ -56,7 +56,7 @@ class Tick(NamedTuple):
     depth: NDArray[np.intp]
     numbers: NDArray[np.int64]
     reading: Reading
-    told: dict[tuple[int, str], Told]
+    texts: dict[tuple[int, str], AlarmText]
 
 
 def blocks(samples: Sequence[Sample], rows: Mapping[str, int]) -> Iterator[Block]:

@@ -84,7 +84,7 @@ class Kafka(kafka.Worker):
     """The real worker on two partitions; retention removes all that is committed. `known`: the committed offsets."""
 
     def __init__(self, folder, known):
-        super().__init__(kafka.Place("cluster", "readings", "site"), folder)
+        super().__init__(kafka.ConsumerGroup("cluster", "readings", "site"), folder)
         self.cluster = Cluster(2)
         self.cluster.committed = dict(known or ())
         self.cluster.remove_committed()

@@ -178,7 +178,7 @@ class World:
             return Lines(self)
         if self.name == "mqtt":
             return mqtt.Subscription("broker", "farm/#", self.folder)
-        return kafka.Worker(kafka.Place("cluster", "readings", "site"), self.folder)
+        return kafka.Worker(kafka.ConsumerGroup("cluster", "readings", "site"), self.folder)
 
     def publish(self, count):
         """Let the sensors send some more; a broker without a subscription would throw it away."""

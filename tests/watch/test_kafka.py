@@ -53,9 +53,9 @@ class Working(WatchLoop):
 
     def __init__(self, servers, folder, out=None, every=10.0):
         super().__init__(PIPE, Reader, Rules(every=every), out or io.StringIO())
-        from icvi_jax.watch.kafka import Place, Worker
+        from icvi_jax.watch.kafka import ConsumerGroup, Worker
 
-        self.begin(Worker(Place(servers, "readings", "site"), folder))
+        self.begin(Worker(ConsumerGroup(servers, "readings", "site"), folder))
         self.waiting = self.source.batches()
 
     def leave(self):
@@ -190,12 +190,12 @@ def test_bad_messages_are_counted_and_skipped(cluster, tmp_path, capsys):
 
 def test_settings_pass_through_and_a_wrong_one_is_named(require, monkeypatch, tmp_path):
     require("confluent_kafka")
-    from icvi_jax.watch.kafka import Place, settings
+    from icvi_jax.watch.kafka import ConsumerGroup, settings
 
     wanted = {"security.protocol": "SASL_SSL", "sasl.password": "s", "ssl.ca.location": "/ca.pem", "group.id": "other"}
     for name, value in wanted.items():
         monkeypatch.setenv("ICVI_KAFKA_" + name.upper().replace(".", "_"), value)
-    found = settings(Place("host:9092", "t", "site"))
+    found = settings(ConsumerGroup("host:9092", "t", "site"))
     assert found.items() >= (wanted | {"group.id": "site", "enable.auto.commit": False}).items()
     monkeypatch.setenv("ICVI_KAFKA_NO_SUCH_THING", "1")
     with pytest.raises(ValueError, match="no.such.thing.*ICVI_KAFKA_"):

@@ -38,7 +38,7 @@ LARGE = 20_000
 """Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
 
 APART = 2**25
-"""Bytes from which on an output has memory of its own, so that who keeps one does not keep the others."""
+"""Outputs of at least so many bytes get their own allocation, so that holding one does not pin the rest."""
 
 LINE = 64
 """Bytes of a line of the cache."""
