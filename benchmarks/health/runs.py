@@ -41,7 +41,8 @@ PANEL = icvi.Panel(
 
 class Rows(NamedTuple):
     """Windows of runs: signs (n, F), the adjusted Rand index (n,), why (n,), osil and log XB (n, 2), run (n,), k told,
-    true classes in the window, in the stream, columns, and the clusterer's memory (n,)."""
+    true classes in the window, in the stream, columns, its memory, whether it is k-means, and places
+    of the simulated stream's family in SHAPES and ORDERS, −1 if it is real (n,)."""
 
     signs: NDArray[np.float32]
     ari: NDArray[np.float64]
@@ -53,6 +54,9 @@ class Rows(NamedTuple):
     true_k: NDArray[np.int64]
     columns: NDArray[np.int64]
     memory: NDArray[np.float64]
+    kmeans: NDArray[np.bool_]
+    shape: NDArray[np.int64]
+    order: NDArray[np.int64]
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -64,8 +68,14 @@ def joined(parts: list[Rows]) -> Rows:
     return Rows(*(np.concatenate(a) for a in zip(*parts)))._replace(run=np.concatenate(runs))
 
 
-def rows_of(clusterer: icvi.Clusterer, x: NDArray[np.float32], y: NDArray[np.int64], ends: NDArray[np.int64]) -> Rows:
-    """The windows of one clusterer on a fleet x (N, T, p) with classes y (N, T), at the samples `ends`."""
+def rows_of(
+    clusterer: icvi.Clusterer,
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    family: NDArray[np.int64] | None = None,
+) -> Rows:
+    """The windows of one clusterer on a fleet x (N, T, p) with classes y (N, T) and families (N, 2), at `ends`."""
     pipe = icvi.Pipeline(clusterer=clusterer, panel=PANEL)
     readings = icvi.run_fleet(pipe, x, keep=("values", "cluster")).readings
     names = np.asarray(readings.cluster)
@@ -83,14 +93,17 @@ def rows_of(clusterer: icvi.Clusterer, x: NDArray[np.float32], y: NDArray[np.int
     if not keep:
         none = np.zeros(0, np.int64)
         return Rows(
-            np.zeros((0, len(SIGNS)), np.float32), none.astype(float), none, np.zeros((0, 2), np.float32), *(none,) * 6
+            np.zeros((0, len(SIGNS)), np.float32), none.astype(float), none, np.zeros((0, 2), np.float32), *(none,) * 9
         )
     n, j = np.array(keep).T
     ari, why, here, true_k = (np.array(a) for a in zip(*out))
     others = np.stack([np.nan_to_num(osil[n, j]), np.log(np.clip(np.nan_to_num(xb[n, j], nan=1e6), 1e-6, 1e6))], -1)
     columns = (np.ptp(x, axis=1) > 0).sum(-1)[n]
     memory = np.full(len(n), min(getattr(clusterer, "memory", 1e4), 1e4))
-    return Rows(signs[n, j], ari, why, others, n, np.full(len(n), clusterer.slots), here, true_k, columns, memory)
+    kmeans = np.full(len(n), isinstance(clusterer, icvi.SequentialKMeans))
+    shape, order = (np.full((len(x), 2), -1) if family is None else family)[n].T
+    told = np.full(len(n), clusterer.slots)
+    return Rows(signs[n, j], ari, why, others, n, told, here, true_k, columns, memory, kmeans, shape, order)
 
 
 def judged(truth: NDArray[np.int64], names: NDArray[np.int64]) -> tuple[float, int, int] | None:
