@@ -6,7 +6,8 @@
 *rates* and *recordings*: alarms over those promised, at 1e-3; on recordings every alarm counts as false, those within
 30 rows of each other once, so that it is an upper bound. *power*: four columns, a change at row 1000, found within 100
 rows (the drift: 300). *blindness*: an error code, then a step of ten σ at row 2000, found within 50 rows; four shares
-in a cell: float32, float64, with Standardize, by `Live`; and by `icvi watch`. *distress*: the learned threshold on XB.
+in a cell: float32, a state in float64, with Standardize, by `Live`; and by `icvi watch`. *gate*: rows it takes from
+streams without codes. *distress*: the learned threshold on XB.
 *labelled*: F1 on the tuning halves beside that of as many random alarms. *cycles*: whether a day is found where there
 is one. *cost*: processor time, and whether other digits, offsets and a restart give the same alarms.
 """
@@ -23,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import jax
 import numpy as np
 from labelled import SETS
 from tables import write
@@ -43,6 +45,8 @@ PLACES: dict[str, list[int] | None] = {
     "row 400": [400],
     "rows 0 and 1": [0, 1],
     "rows 0 to 2": [0, 1, 2],
+    "rows 50 and 51": [50, 51],
+    "rows 400 to 402": [400, 401, 402],
 }
 PLACES |= {"1 % of rows": None}
 DAYS = {"Intel": 0, "Beijing without rain": 24, "Grand St Bernard": 144}
@@ -190,15 +194,16 @@ def ticked(pipe: icvi.Pipeline, x: np.ndarray) -> np.ndarray:
     return np.stack([np.array(live.tick(x[:, t]).alarms["alarm"].code) for t in range(x.shape[1])], 1)
 
 
-def blindness(of: Callable[[bool], icvi.Pipeline], streams: int, live: bool = True) -> Table:
+def blindness(of: Callable[[bool], icvi.Pipeline], streams: int) -> Table:
     """The share of streams in which the step is found, after each code at each place."""
     table = []
     for code in CODES:
         cells = []
         for rows in PLACES.values():
             x = after_codes(code, rows, streams)
-            ways = [codes(of(False), x.astype(np.float32)), codes(of(False), x), codes(of(True), x)]
-            ways += [ticked(of(False), x)] if live else []
+            ways = [codes(of(False), x.astype(np.float32)), codes(of(True), x), ticked(of(False), x)]
+            with jax.enable_x64(True):
+                ways.insert(1, codes(of(False), x))
             found = [np.isin(way[:, 2000:2051], (1, 3)).any(1).mean() for way in ways]
             cells.append(" / ".join(f"{share:.2f}" for share in found))
         table.append([f"{code:g}", *cells])
@@ -227,6 +232,23 @@ def watched(streams: int) -> Table:
                 seen.add(alarm["node"])
         found = [np.mean([f"{place}-{i}" in seen for i in range(streams)]) for place in range(len(PLACES))]
         table.append([f"{code:g}", *(f"{share:.2f}" for share in found)])
+    return table
+
+
+def gated(folder: pathlib.Path, streams: int) -> Table:
+    """Rows in 10,000 that the gate takes from streams without codes, and streams that it begins anew."""
+    many: dict[str, np.ndarray] = {}
+    for name in ("s1", "s2", "s3"):
+        draws = [getattr(icvi.streams, name)(seed=seed).x for seed in range(streams // 4)]
+        many[name.upper()] = np.stack([x[: min(map(len, draws))] for x in draws])
+    rng = np.random.default_rng(0)
+    many |= {kind: noise(kind, streams, 3000, 4, rng) for kind in KINDS} | recorded(folder)
+    table = []
+    for name, x in many.items():
+        run = icvi.run_fleet(on_index(), x, keep=("seen",))
+        there, seen = np.isfinite(x).all(2), np.asarray(run.readings.seen)
+        anew = np.asarray(run.state.statistics["count"].samples) != seen.sum(1)
+        table.append([name, f"{1e4 * (there & ~seen).sum() / there.sum():.2f}", f"{anew.sum()} of {len(x)}"])
     return table
 
 
@@ -336,6 +358,7 @@ def main(argv: list[str] | None = None) -> None:
         "blindness": (places, lambda: blindness(on_change, twenty)),
         "blindness_distress": (places, lambda: blindness(on_index, twenty)),
         "blindness_watch": (places, lambda: watched(twenty // 4)),
+        "gate": (["streams", "rows in 10,000", "begun anew"], lambda: gated(folder, 40)),
         "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(twenty, 200_000 // share)),
         "labelled": (["set", "F1", "random", "false per 10,000"], lambda: labelled(folder, version)),
         "cycles": (

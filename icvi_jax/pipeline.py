@@ -10,16 +10,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from icvi_jax import gate
 from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, IndexValue, Monitor, SampleMonitor
 from icvi_jax.monitors.base import Listener
+from icvi_jax.monitors.budget import rate_of
 from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
-from icvi_jax.spec import FrozenDict, changed, made, settle, spec, whole
+from icvi_jax.spec import FrozenDict, changed, made, settle, spec, static, whole
 from icvi_jax.standardize import Standardize
 from icvi_jax.statistics import memo
 from icvi_jax.statistics.memo import Memo
@@ -42,6 +44,7 @@ class PipelineState(NamedTuple):
     monitors : states of the monitors by name.
     kept : what indices computed for pairs of slots, by name: of a clusterer that is `local`, most of it holds at the
         next step too. It follows from the rest; see `Pipeline.recalled`.
+    gate : what was seen, to tell error codes by; None without a gate.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class PipelineState(NamedTuple):
     statistics: dict[str, State]
     monitors: dict[str, State]
     kept: dict[str, Array]
+    gate: gate.GateState | None = None
 
     @property
     def panel(self) -> PanelState:
@@ -82,6 +86,8 @@ class Pipeline:
     monitors : by name of the alarm. A monitor of an index watches the index with that name, unless it has another
         `index`; "surprise", the squared distance from the nearest centre, can be watched like an index.
     standardize : an optional first station.
+    gate : whether rows with an error code (see `icvi_jax.gate`) are missing for all but monitors of samples. None:
+        where a monitor promises a rate of false alarms of an index.
 
     Examples
     --------
@@ -97,6 +103,7 @@ class Pipeline:
     panel: Panel | None
     monitors: Mapping[str, Monitor | SampleMonitor] = FrozenDict({})
     standardize: Standardize | None = None
+    gate: bool | None = static(None)
 
     def __post_init__(self) -> None:
         if self.clusterer is not None:
@@ -157,6 +164,17 @@ class Pipeline:
         """
         return any(isinstance(monitor, SampleMonitor) for monitor in self.monitors.values())
 
+    @property
+    def gated(self) -> bool:
+        """Whether rows with an error code are held back.
+
+        A learned threshold is blind for thousands of rows after one. Surprise is for lone values far from all others.
+        """
+        if self.gate is not None:
+            return self.gate
+        learned = [one for one in self.monitors.values() if isinstance(one, Monitor) and rate_of(one) is not None]
+        return any(one.index != SURPRISE for one in learned)
+
     def within(self, budget: Budget) -> Pipeline:
         """This pipeline with the budget of false alarms shared among the monitors that take a rate."""
         return changed(self, monitors=budget.over(self.monitors))
@@ -198,6 +216,7 @@ class Pipeline:
                 for name, monitor in self.monitors.items()
             },
             kept=memo.start(self._kept(features), self.slots, streams, xp, dtype),
+            gate=gate.start(features, streams, xp, dtype) if self.gated else None,
         )
         return own_arrays(start, xp)
 
@@ -244,6 +263,9 @@ class Pipeline:
         here = usable(z)
         raw = xp.where(here, z, xp.zeros_like(z))
         seen = xp.all(here, axis=0) & punctual(elapsed, z)
+        if state.gate is not None:
+            held, seen, anew = gate.step(state.gate, raw, seen)
+            state = self._begun(state._replace(gate=held), anew)
         x = xp.where(seen, raw, xp.zeros_like(z))
         scaler = state.scaler
         if self.standardize is not None and scaler is not None:
@@ -266,7 +288,8 @@ class Pipeline:
         if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
-        return PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors, kept), Reading(
+        new = PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors, kept, state.gate)
+        return new, Reading(
             values,
             shown.label,
             event.u,
@@ -279,6 +302,22 @@ class Pipeline:
             shown.cluster,
             shown.surprise,
         )
+
+    def _begun(self, state: PipelineState, anew: Array) -> PipelineState:
+        """The state with all that index values come from as it is before any sample, where that is asked for."""
+        like = state.missing if state.gate is None else state.gate.low
+        fresh = self.init(like.shape[0], tuple(like.shape[1:]), namespace(like), like.dtype)
+        own = {name for name, monitor in self.monitors.items() if isinstance(monitor, SampleMonitor)}
+        fresh = fresh._replace(
+            anchor=state.anchor,
+            missing=state.missing,
+            monitors={name: state.monitors[name] if name in own else one for name, one in fresh.monitors.items()},
+            gate=state.gate,
+        )
+        begun: PipelineState = jax.tree.map(
+            lambda old, new: old if new is old else namespace(old).where(anew, new, old), state, fresh
+        )
+        return begun
 
     def _watch(
         self,

@@ -16,7 +16,7 @@ LAYERS = (
     "spec",
     "anchor",
     "statistics",
-    "indices | clusterers | monitors | standardize",
+    "indices | clusterers | monitors | standardize | gate",
     "panel",
     "pipeline | portfolio",
     "panel_ops",

@@ -20,7 +20,7 @@ from icvi_jax.checkpoint import container, shards
 from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
 from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
 from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
-from icvi_jax.checkpoint.migrations import SCHEMA, first_changes, migrated, with_reserves
+from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -225,7 +225,6 @@ def _understood(
         raise CheckpointError(f"{path}: from {age} version (layout {schema}; this version reads up to {SCHEMA})")
     configuration = header["configuration"]
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
-    without = not any(name.startswith(".kept") for name in fields)  # a file of 0.2 and before
     if schema < SCHEMA:
         configuration, fields = migrated(schema, configuration, fields, pipe)
     fields = with_reserves(fields)
@@ -235,9 +234,10 @@ def _understood(
         raise CheckpointError(f"{path}: of another configuration: {other}")
     anchor = fields[".anchor.high"]
     fresh = template(kind, anchor)
-    recall = bool(fresh.kept) and without
-    if recall:
-        fields = fields | {name: a for name, a in fields_of(fresh).items() if name.startswith(".kept")}
+    every = fields_of(fresh)
+    new = added(fields, every)
+    recall = bool(fresh.kept) and any(name.startswith(".kept") for name in new)
+    fields = {name: (fields | new)[name] for name in every if name in fields or name in new} | fields if new else fields
     named = header["names"] is None or len(header["names"]) == anchor.shape[-1]
     told = header["dtype"], [header["features"], *header["streams"]]
     problem = misfit(kind, fields)

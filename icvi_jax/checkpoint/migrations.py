@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
+from icvi_jax.gate import FIRST
 from icvi_jax.monitors import Change
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import FrozenDict, changed
@@ -60,7 +61,7 @@ def _completed(saved: Plain, part: object) -> Plain:
             value = getattr(part, field.name)
             if field.name in saved:
                 out[field.name] = _completed(saved[field.name], value)
-            elif field.init and _is_default(field, value):
+            elif field.init and field.name != "gate" and _is_default(field, value):  # see `describe`
                 out[field.name] = describe(value)
         return {name: out.get(name, saved.get(name)) for name in [*saved, *(n for n in out if n not in saved)]}
     if isinstance(part, FrozenDict):
@@ -83,6 +84,16 @@ def with_reserves(fields: Fields) -> Fields:
         one = name.removesuffix(".ready")
         if name.endswith(".threshold.ready") and f"{one}.reserve" not in fields:
             found[f"{one}.reserve"] = np.zeros_like(fields[f"{one}.tail.level"])
+    return found
+
+
+def added(fields: Fields, fresh: Fields) -> Fields:
+    """What files of 0.2 do not have and `fresh` has: what indices keep, to be computed anew, and gates, which judge
+    from now on and begin nothing anew."""
+    parts = [part for part in (".kept", ".gate") if not any(name.startswith(part) for name in fields)]
+    found = {name: a for name, a in fresh.items() if name.startswith(tuple(parts))} if parts else {}
+    if ".gate.rows" in found:
+        found[".gate.rows"] = np.full_like(found[".gate.rows"], FIRST)
     return found
 
 

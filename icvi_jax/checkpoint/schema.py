@@ -25,6 +25,8 @@ def describe(part: object) -> Plain:
         return [describe(item) for item in part.values()]
     if dataclasses.is_dataclass(part):
         fields = [f.name for f in dataclasses.fields(part) if f.init]
+        if isinstance(part, Pipeline) and part.gate is None:  # 0.2 did not have it
+            fields.remove("gate")
         return {"is": type(part).__qualname__, **{name: describe(getattr(part, name)) for name in fields}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]

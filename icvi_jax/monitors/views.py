@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.numerics.arrays import advance, larger, namespace, smaller
+from icvi_jax.numerics.arrays import advance, larger, median3, namespace, smaller
 from icvi_jax.types import Array, Namespace
 
 LAG, FIRST, SETTLED = 20, 9, 8
@@ -176,11 +176,6 @@ def again(state: Views, where: Array) -> Views:
 def mute(state: Views) -> Array:
     """Which columns are not looked at now: nearly always one value, as rain is."""
     return (state.repeats > REPEATS) & (state.held > MODE)
-
-
-def median3(a: Array, b: Array, c: Array) -> Array:
-    """The middle one of three."""
-    return larger(smaller(a, b), smaller(larger(a, b), c))
 
 
 def memory_of(product: Array, square: Array, learned: Array) -> Array:

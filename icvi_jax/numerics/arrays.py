@@ -94,6 +94,11 @@ def larger(a: Array, b: Array) -> Array:
     return namespace(a).where(a > b, a, b)
 
 
+def median3(a: Array, b: Array, c: Array) -> Array:
+    """The middle one of three."""
+    return larger(smaller(a, b), smaller(larger(a, b), c))
+
+
 def extreme(pick: Callable[[Array, Array], Array], a: Array) -> Array:
     """The `smaller` or `larger` of all rows of `a` (n, …), two by two; `min` and `max` would also look for NaN."""
     while a.shape[0] > 1:
