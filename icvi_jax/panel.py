@@ -374,7 +374,7 @@ def layout(xp: Namespace, dtype: object, streams: tuple[int, ...] | int) -> tupl
     xp = library(xp)
     streams = (streams,) if isinstance(streams, int) else tuple(streams)
     dtype = xp.asarray(0.0).dtype if dtype is None else dtype
-    if not xp.isdtype(xp.empty(0, dtype=dtype).dtype, "real floating"):
+    if not xp.isdtype(xp.zeros(0, dtype=dtype).dtype, "real floating"):
         raise ValueError(f"init(dtype={dtype}): expected a type of floats, float32 or float64")
     return xp, dtype, streams
 
