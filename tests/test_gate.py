@@ -53,6 +53,16 @@ def test_it_does_what_its_definition_says():
     assert met == {"used", "missing", "anew", "anew, missing"}
 
 
+def test_fifty_ranges_are_the_limit():
+    rows = np.arange(30.0) % 2
+    for ranges in (49.0, 51.0):
+        x = rows.copy()
+        x[20] = 1 + ranges
+        seen = icvi.run(pipeline(), np.stack([x, rows], 1), backend="numpy").readings.seen
+        assert seen.tolist() == [not one.endswith("missing") for one in oracle(np.stack([x, rows], 1))]
+        assert seen[20] == (ranges < 50)
+
+
 def test_what_begins_anew_is_as_if_it_had_begun_there():
     x = np.random.default_rng(0).normal(20, 0.1, size=(300, 2))
     spoilt = x.copy()
@@ -108,3 +118,30 @@ def test_every_way_to_run_it_agrees():
         _, scanned = jax.lax.scan(pipe.step, pipe.init(2), x[0])
     assert (np.asarray(scanned.seen) == fleet.readings.seen[0]).all()
     np.testing.assert_allclose(scanned.values["xb"], fleet.readings.values["xb"][0], rtol=1e-3)
+
+
+def test_it_is_exported_saved_and_differentiated_with_the_pipeline(tmp_path):
+    x, pipe = np.stack([awkward(seed) for seed in range(4)]).astype(np.float32), pipeline(True)
+    whole = icvi.run_fleet(pipe, x, keep=("values", "seen"))
+    out = icvi.export(pipe, features=2, streams=4, samples=x.shape[1])
+    state, _ = out.scan.call(out.numbers, out.start, x.transpose(1, 2, 0))
+    for got, leaf in zip(state, jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_allclose(got, leaf, rtol=1e-3, atol=1e-4)
+
+    first = icvi.run_fleet(pipe, x[:, :5], keep=("values",))  # codes of the first rows are judged after the restart
+    icvi.save(tmp_path / "state.icvi", pipe, first.state)
+    rest = icvi.run_fleet(pipe, x[:, 5:], state=icvi.load(tmp_path / "state.icvi", pipe), keep=("values", "seen"))
+    np.testing.assert_array_equal(rest.readings.values["xb"], whole.readings.values["xb"][:, 5:])
+    np.testing.assert_array_equal(rest.readings.seen, whole.readings.seen[:, 5:])
+
+    quiet = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+
+    def last(rows, of):
+        return icvi.scan(of, of.init(2), rows)[1].values["xb"][-1]
+
+    on, off = (jax.grad(last)(quiet, pipeline(gate=gate)) for gate in (True, False))
+    np.testing.assert_allclose(on, off, rtol=1e-3, atol=1e-6)
+    spoilt = quiet.copy()
+    spoilt[20] = 1e6
+    slope = np.asarray(jax.grad(last)(spoilt, pipeline()))
+    assert np.isfinite(slope).all() and not slope[20].any()
