@@ -4,7 +4,7 @@
     python benchmarks/gpu.py [--only WORD] [--write docs/howto/gpu.md]
 
 prints a table, and with `--write` puts it into that page, between its marks. A prediction is the least of the bounds of
-`icvi_jax.engine.native.sass.predict_rate`. Where there is a card, `python -m icvi_jax.gpu_check` measures.
+`icvi_jax.gpu_check.predict_rate`. Where there is a card, `python -m icvi_jax.gpu_check` measures.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import argparse
 import time
 from pathlib import Path
 
-from icvi_jax.engine.native.sass import Card, assemble, predict_rate
-from icvi_jax.gpu_check import count_bytes, kernel_of, list_pipelines
+from icvi_jax.gpu_check import Card, assemble, count_bytes, kernel_of, list_pipelines, predict_rate
 
 CARDS = {
     "A100": Card("sm_80", 108, 1.41e9, 1555e9, fma=2, double=4),

@@ -2,7 +2,8 @@
 
 Every index is translation invariant. In float32 the numbers 1,000,000.25 and 1,000,000.27 are equal; their distances
 from the first sample are not. An anchor has two words, `high + low`, which together have twice the digits: enough for a
-Unix time in seconds (1.7e9) with its fraction.
+Unix time in seconds (1.7e9) with its fraction. On the host the sum of both, in float64, is the origin (`Origin`), which
+is subtracted in the precision of the samples.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import operator
 from functools import reduce
 from typing import NamedTuple
 
-from icvi_jax.numerics.arrays import namespace
+import numpy as np
+
+from icvi_jax.numerics.arrays import namespace, usable
 from icvi_jax.types import Array, Namespace
 
 
@@ -60,3 +63,92 @@ def about(anchor: Anchor, x: Array) -> Array:
 def back(anchor: Anchor, z: Array) -> Array:
     """Coordinates relative to the anchor `z` (…, p, *streams), in the units of the samples."""
     return (z + anchor.low) + anchor.high
+
+
+class Origin:
+    """The origins of N streams of p columns.
+
+    Parameters
+    ----------
+    anchor : where they are now.
+    by_column : each column has its first usable value as origin. Otherwise only a row without holes counts.
+
+    Attributes
+    ----------
+    value : (N, p), float64; 0 where a column has none yet.
+    settled : every column of every stream has one.
+    """
+
+    def __init__(self, anchor: Anchor, by_column: bool) -> None:
+        self._by_column = by_column
+        high, low, there = (np.asarray(a).T for a in anchor)
+        self.dtype = np.dtype(high.dtype)
+        self._set = np.array(there, bool, order="C")
+        known = self._set.any()
+        self.value = np.ascontiguousarray(high, np.float64) + low if known else np.zeros(high.shape)
+        self.settled = bool(self._set.all())
+
+    @property
+    def anchor(self) -> Anchor:
+        """The origins as a state keeps them, (p, N)."""
+        high, low = self._words(self.value)
+        return Anchor(high.T, low.T, self._set.T.copy())
+
+    def meet(self, X: np.ndarray) -> None:
+        """Make the first usable value of each column of X (N, T, p) its origin, where it has none yet."""
+        if self.settled or self._at_once(X):
+            return
+        for lo, hi in zip((0, *range(1, X.shape[1], 64)), range(1, X.shape[1] + 64, 64)):  # most are there at once
+            open_rows = np.flatnonzero(~self._set.all(axis=1))
+            if len(open_rows) == 0:
+                break
+            part = X[open_rows, lo:hi]
+            good = np.asarray(usable(part) & ~is_error_code(part))
+            if not self._by_column:
+                good &= good.all(axis=2, keepdims=True)
+            first = good.argmax(axis=1)[:, None, :]
+            value = np.take_along_axis(part, first, axis=1)[:, 0].astype(np.float64)
+            new = good.any(axis=1) & ~self._set[open_rows]
+            high, low = self._words(np.where(new, value, 0.0))
+            self.value[open_rows] = np.where(new, high.astype(np.float64) + low, self.value[open_rows])
+            self._set[open_rows] |= new
+        self.settled = bool(self._set.all())
+
+    def _at_once(self, X: np.ndarray) -> bool:
+        """The common case: nothing is known yet, and every stream has a usable first sample."""
+        if self._set.any():
+            return False
+        first = np.ascontiguousarray(X[:, 0])
+        if not np.asarray(usable(first) & ~is_error_code(first)).all():
+            return False
+        self.value = first.astype(np.float64)
+        if first.dtype != self.dtype:  # two words of the state may have fewer digits
+            high, low = self._words(self.value)
+            self.value = high.astype(np.float64) + low
+        self._set[...] = self.settled = True
+        return True
+
+    def fits(self, dtype: np.dtype) -> bool:
+        """Whether this type has all digits of the origins."""
+        return bool((self.value.astype(dtype) == self.value).all())
+
+    def back(self, centers: np.ndarray, like: np.dtype) -> np.ndarray:
+        """Centres (N, …, k, p) in the units of the samples: in float64 where the samples were, else in place."""
+        k, p = centers.shape[-2:]
+        if centers.size == 0:
+            return centers
+        wide = centers.reshape(len(centers), -1, k * p)  # rows of all slots: many short ones would be slow
+        out = None if like == np.float64 else wide
+        made: np.ndarray = np.add(wide, np.tile(self.value, (1, k))[:, None, :], out=out, casting="same_kind")
+        return made.reshape(centers.shape)
+
+    def _words(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high = value.astype(self.dtype)
+        return high, (value - high).astype(self.dtype)
+
+
+def subtract(X: np.ndarray, origin: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """X (N, t, p) minus the origin (N, p), in this type; out of range is infinite, which means missing."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved: np.ndarray = np.subtract(X, origin[:, None, :])
+    return moved.astype(dtype, copy=False)

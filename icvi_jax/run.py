@@ -18,10 +18,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.executor import Advance, Engine, fresh
-from icvi_jax.engine.origin import Origin, about
-from icvi_jax.engine.scan import Walk
-from icvi_jax.engine.xla import loop, precise, scan_each, scan_fleet
+from icvi_jax.engine.executor import Engine, fresh, numbers_each
+from icvi_jax.engine.scan import PipelineStep
+from icvi_jax.engine.xla import loop, map_own, scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -258,31 +257,24 @@ def _scan(
         gaps = inputs.gaps(caller, gaps, (T,), *([] if one else [x.shape[:2]]))
         host = given.host and not inputs.traced(model, state, gaps)
         x = x if host or array_api_compat.is_torch_array(x) else jnp.asarray(x)
-        each = () if one else _numbers_each(caller, model, x.shape[0])
+        own = () if one else numbers_each(caller, model, x.shape[0])
         if streams < 0:
             streams, library, total = x.shape[0], given.library, None if chunks else x.shape[0] * T
             start = state if state is None or not one else jax.tree.map(lambda a: a[..., None], state)
-            if host and each:
-                now = fresh(model, x.shape[-1], streams, given.dtype) if start is None else inputs.on_host(start)
-            elif host:
+            if host:
                 start = fresh(model, x.shape[-1], streams, given.dtype) if start is None else inputs.on_host(start)
                 engine = Engine(model, start, keep, mesh=mesh)
             else:
                 now = _started(model, start, x)
-        if (host and not each) != (engine is not None):
+        if host != (engine is not None):
             raise ValueError(f"{caller}: some chunks are in the memory of the host, others are traced or on a device")
         if streams != x.shape[0]:
             raise ValueError(f"{caller}: the chunks before had {streams} streams, this one has {x.shape[0]}")
         if engine is not None:
             told = None if progress is None else count
             parts.append(engine.advance(np.asarray(x), None if gaps is None else np.asarray(gaps), every, told))
-        elif now is not None and each:
-            now, readings = _scan_each(model, each, now, x, gaps, keep, host)
-            first = every - 1 - done // streams % every
-            parts.append(jax.tree.map(lambda a, first=first: a[:, first::every], readings))
-            count(streams * T)
         elif now is not None:
-            now, readings = _scan_away(model, now, x, gaps, keep, every, done // streams % every, mesh)
+            now, readings = _scan_away(model, now, x, gaps, keep, every, done // streams % every, mesh, own)
             parts.append(readings)
             count(streams * T)
     if engine is None and now is None:
@@ -324,12 +316,13 @@ def _scan_away(
     every: int,
     phase: int,
     mesh: Mesh | None,
+    own: tuple[bool, ...],
 ) -> tuple[PipelineState, Reading]:
     """Scan X (N, t, p) where it is: traced, on other devices, or with gradients of torch.
 
     Results are there, too. With a mesh the streams go to its devices, equal numbers to each.
     """
-    N, step = X.shape[0], Walk(keep)
+    N, step = X.shape[0], PipelineStep(keep)
     if not isinstance(X, jax.Array):
         xp = namespace(X)
         gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=X.dtype)
@@ -348,47 +341,12 @@ def _scan_away(
     Z, wide = filled(X, 0, jnp.nan), jax.tree.map(lambda a: filled(a, -1, 0), state)
     if mesh is not None:
         Z = jax.device_put(Z, NamedSharding(mesh, P(axis)))
-    state, readings = scan_fleet(step, pipe, wide, Z, times, every, phase, mesh, axis)
+    if more and own:
+        pipe = map_own(lambda a: filled(jnp.asarray(a), 0, 1), own, pipe)
+    state, readings = scan_fleet(step, pipe, wide, Z, times, every, phase, mesh, axis, own)
     if more:
         state, readings = jax.tree.map(lambda a: a[..., :N], state), jax.tree.map(lambda a: a[:N], readings)
     return state, readings
-
-
-def _numbers_each(caller: str, pipe: Pipeline, streams: int) -> tuple[bool, ...]:
-    """Which leaves of the pipeline are numbers for each stream, (N,); empty where none is."""
-    shapes = [np.shape(a) for a in jax.tree.leaves(pipe)]
-    for shape in shapes:
-        if len(shape) == 1 and shape != (streams,):
-            raise ValueError(f"{caller}(pipe=…): a number for each stream has the shape ({streams},), got {shape}")
-    each = tuple(len(shape) == 1 for shape in shapes)
-    return each if any(each) else ()
-
-
-def _scan_each(
-    pipe: Pipeline,
-    each: tuple[bool, ...],
-    state: PipelineState,
-    X: Array,
-    elapsed: Array | None,
-    keep: tuple[str, ...],
-    host: bool,
-) -> tuple[PipelineState, Reading]:
-    """Scan X (N, t, p) with a pipeline that has numbers for each stream, in one call."""
-    if not host:
-        times = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
-        state, away = scan_each(Walk(keep), each, pipe, state, X, times)
-        return state, away
-    origin, dtype = Origin(state.anchor, pipe.by_column), np.asarray(state.anchor.high).dtype
-    origin.meet(np.asarray(X))
-    none: State = None
-    with precise(dtype):
-        gaps = None if elapsed is None else jnp.asarray(elapsed, dtype)
-        Z = jnp.asarray(about(np.asarray(X), origin.value, dtype))
-        state, made = inputs.on_host(scan_each(Advance(keep), each, pipe, state._replace(anchor=none), Z, gaps))
-    readings: Reading = made
-    if readings.centers is not None:
-        readings = readings._replace(centers=origin.back(np.array(readings.centers), np.asarray(X).dtype))
-    return state._replace(anchor=origin.anchor), readings
 
 
 def _divided(X: jax.Array) -> tuple[Mesh | None, object]:

@@ -11,9 +11,9 @@ from standin_cuda import Emulated, compile_for_amd
 import icvi_jax as icvi
 from icvi_jax.engine.inputs import FIELDS
 from icvi_jax.engine.lowering.unroll import unroll
-from icvi_jax.engine.native.ptx import Kernel
-from icvi_jax.engine.native.sass import assemble, find_tool
-from icvi_jax.engine.scan import Walk
+from icvi_jax.engine.native.cuda import Kernel
+from icvi_jax.engine.scan import PipelineStep
+from icvi_jax.gpu_check import assemble, find_tool
 
 XB, DB = icvi.XieBeni(), icvi.DaviesBouldin()
 FEW = ("values", "label", "alarms")
@@ -52,7 +52,7 @@ SMALL = pipeline(icvi.SequentialKMeans(k=2), (XB,))
 def kernel_of(pipe, p=2, keep=FIELDS, dtype=np.float32, timed=False, sparse=False, apart=()):
     """The kernel of a pipeline; `apart` are leaves (numbers, state, sample) that all streams share."""
     dtype = np.dtype(dtype)
-    unrolled = unroll(Walk(keep), pipe, pipe.init(p, dtype=dtype), p, dtype, timed)
+    unrolled = unroll(PipelineStep(keep), pipe, pipe.init(p, dtype=dtype), p, dtype, timed)
     n, rest = len(unrolled.numbers), len(unrolled.state) + len(unrolled.sample)
     own = tuple(i >= n and i - n not in apart for i in range(n + rest))
     return Emulated(Kernel(unrolled, own, sparse))

@@ -12,22 +12,20 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from icvi_jax.anchor import Origin
 from icvi_jax.engine import xla
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.program import Ticker, compile_step
-from icvi_jax.engine.origin import Origin
-from icvi_jax.engine.scan import only
-from icvi_jax.engine.xla import Done, RunInput, Step, precise
+from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
+from icvi_jax.engine.xla import Done, RunInput, Step, map_own, precise
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.types import Alarm, Array, Reading, State
+from icvi_jax.types import Alarm, Reading, State
 
 ENGINES = ("native", "xla")
 
@@ -41,8 +39,9 @@ class CompiledStep(Protocol):
 
     name: str
 
-    def place(self, state: State, room: int) -> State:
-        """A state (…, N) of NumPy arrays in the form in which it is run, with room for so many streams."""
+    def place(self, state: State, room: int, model: State = None) -> State:
+        """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
+        with room for so many streams."""
 
     def fetch(self, words: State, streams: int) -> State:
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
@@ -74,19 +73,21 @@ def program_for(
     timed: bool = False,
     streams: int = 0,
     mesh: Mesh | None = None,
+    own: tuple[bool, ...] = (),
 ) -> CompiledStep:
     """The program of a step, made once for all models that differ in their numbers only.
 
     Parameters
     ----------
     step : a hashable function (model, state, z (p, *streams), elapsed or None) → (state, outputs).
-    model : whose leaves are numbers, the same for all streams.
+    model : whose leaves are numbers, the same for all streams but for those that are `own`.
     state : of one stream; shapes and types matter.
     dtype : of the samples about the origin.
     features : p.
     timed : samples come with the time since the one before.
     streams : how many there are: there is special native code for one.
     mesh : run on these devices.
+    own : for each leaf of the model, whether each stream has its own; empty: none is.
     """
     engine = forced()
     if engine == "native" and mesh is not None:
@@ -94,14 +95,14 @@ def program_for(
     numbers, structure = jax.tree.flatten(model)
     shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
-    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, mesh)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, own, mesh)
     if key not in _programs:
         if mesh is not None:
             best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
-            _programs[key] = xla.XlaProgram(step, features, dtype, mesh, best)
+            _programs[key] = xla.XlaProgram(step, features, dtype, mesh, best, own)
         else:
-            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:9])
-            _programs[key] = native or xla.XlaProgram(step, features, dtype)
+            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:10])
+            _programs[key] = native or xla.XlaProgram(step, features, dtype, own=own)
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
@@ -135,10 +136,11 @@ def _native(
     features: int,
     timed: bool,
     alone: bool,
+    own: tuple[bool, ...],
 ) -> CompiledStep | None:
     """Native code of the step, or None where there can be none; an error where it was asked for."""
     try:
-        return NativeProgram(step, model, state, dtype, features, timed, lanes=1 if alone else None)
+        return NativeProgram(step, model, state, dtype, features, timed, 1 if alone else None, own)
     except ImportError as missing:
         if engine == "native":
             raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
@@ -152,19 +154,6 @@ def _native(
 
 PIECE = 2**21
 """Stream-samples between two calls of `progress`."""
-
-
-@dataclass(frozen=True)
-class AsFleet:
-    """A step for one stream that computes it as a fleet of one: each pair of clusters once, which is less to do than
-    the array functions that suit a single stream."""
-
-    step: Step
-
-    def __call__(self, model: State, state: State, z: jax.Array, elapsed: jax.Array | None = None) -> State:
-        """Process one sample z (p,)."""
-        state, z, elapsed = jax.tree.map(lambda a: jnp.expand_dims(a, -1), (state, z, elapsed))
-        return jax.tree.map(lambda a: jnp.squeeze(a, -1), self.step(model, state, z, elapsed))
 
 
 class NativeProgram:
@@ -181,14 +170,20 @@ class NativeProgram:
         features: int,
         timed: bool,
         lanes: int | None = None,
+        own: tuple[bool, ...] = (),
     ) -> None:
-        with precise(dtype):
-            self.code = compile_step(AsFleet(step), model, state, features, dtype, timed, lanes)
-        self._dtype = dtype
+        with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
+            self.code = compile_step(AsOneOfMany(step), model, state, features, dtype, timed, lanes, own=own)
+        self._dtype, self._own = dtype, own
 
-    def place(self, state: object, room: int) -> np.ndarray:
+    def place(self, state: object, room: int, model: State = None) -> np.ndarray:
         """The words of a state; code is the same for any number of streams, so none is kept free."""
-        return self.code.words(state)
+        return self.code.words(state, [np.asarray(a) for a, mine in zip(jax.tree.leaves(model), self._own) if mine])
+
+    def numbers(self, model: object) -> np.ndarray:
+        """The numbers that all streams share."""
+        leaves = jax.tree.leaves(model)
+        return self.code.numbers([a for a, mine in zip(leaves, self._own) if not mine] if self._own else leaves)
 
     def fetch(self, words: np.ndarray, streams: int) -> object:
         """The states as arrays; words of their type are not copied."""
@@ -198,7 +193,7 @@ class NativeProgram:
         """Process samples, in one piece if nobody asks for progress."""
         X, origin, elapsed, every, phase, done = feed
         N, T, _ = X.shape
-        numbers = self.code.numbers(model)
+        numbers = self.numbers(model)
         if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():
             X = X.astype(np.float64)  # the origin has more digits than these samples
         elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
@@ -242,7 +237,7 @@ class Ticks:
     ) -> None:
         code = native.code
         form = code.tree(range(len(code.layout.outputs)))
-        numbers, shown = code.numbers(model), np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
+        numbers, shown = native.numbers(model), np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
         back = None
         if form.centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
             back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
@@ -313,21 +308,6 @@ NO_ORIGIN: State = None
 """The anchor of a state whose origins the host keeps, in double precision: `Pipeline.advance` does not read it."""
 
 
-@dataclass(frozen=True)
-class Advance:
-    """The step of a pipeline for samples relative to the anchor, on its state without the anchor; some fields of
-    readings are kept. Compared by value."""
-
-    keep: tuple[str, ...]
-
-    def __call__(
-        self, pipe: Pipeline, state: PipelineState, z: Array, elapsed: Array | None = None
-    ) -> tuple[PipelineState, Reading]:
-        """Process one sample z (p, *streams)."""
-        state, reading = pipe.advance(state, z, elapsed)
-        return state, only(reading, self.keep)
-
-
 class Engine:
     """The states of many streams.
 
@@ -367,10 +347,20 @@ class Engine:
     def _load(self, rest: State) -> None:
         dtype = self._origin.dtype
         one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
+        own = numbers_each("Live", self._pipe, self.streams)
+        model = map_own(lambda a: np.asarray(a)[0], own, self._pipe) if own else self._pipe
         self.program = program_for(
-            Advance(self._keep), self._pipe, one, dtype, self.features, self._timed, self._room, self._mesh
+            PipelineStep(self._keep, relative=True),
+            model,
+            one,
+            dtype,
+            self.features,
+            self._timed,
+            self._room,
+            self._mesh,
+            own,
         )
-        self._words = self.program.place(rest, self._room)
+        self._words = self.program.place(rest, self._room, self._pipe)
         self.quick = {}
 
     @property
@@ -410,6 +400,16 @@ class Engine:
         if reading.centers is None:
             return reading
         return reading._replace(centers=self._origin.back(np.asarray(reading.centers), X.dtype))
+
+
+def numbers_each(caller: str, pipe: Pipeline, streams: int) -> tuple[bool, ...]:
+    """Which leaves of the pipeline are numbers for each stream, (N,); empty where none is."""
+    shapes = [np.shape(a) for a in jax.tree.leaves(pipe)]
+    for shape in shapes:
+        if len(shape) == 1 and shape != (streams,):
+            raise ValueError(f"{caller}(pipe=…): a number for each stream has the shape ({streams},), got {shape}")
+    each = tuple(len(shape) == 1 for shape in shapes)
+    return each if any(each) else ()
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:

@@ -2,7 +2,7 @@
 
 All functions that take samples from users (`run`, `run_fleet`, `Live`, `validate`, `batch`) call `given` to convert
 them, `fits` to check that they fit the pipeline, and `gaps` to check the times between them. Samples on the host become
-a NumPy array in their own precision: the origin is subtracted in that precision (`icvi_jax.engine.origin`), not here.
+a NumPy array in their own precision: the origin is subtracted in that precision (`icvi_jax.anchor`), not here.
 """
 
 from __future__ import annotations

@@ -22,23 +22,22 @@ from icvi_jax.types import Reading, State
 
 
 @dataclass(frozen=True)
-class Walk:
-    """The step of a pipeline for samples in their own units; some fields of readings are kept. Compared by value."""
+class PipelineStep:
+    """The step of a pipeline, some fields of whose readings are kept; compared by value.
+
+    `relative`: samples are relative to origins that the host keeps, and the state has no anchor.
+    """
 
     keep: tuple[str, ...]
+    relative: bool = False
 
     def __call__(
         self, pipe: Pipeline, state: PipelineState, x: Array, elapsed: Array | None = None
     ) -> tuple[PipelineState, Reading]:
         """Process one sample x (p, *streams)."""
-        state, reading = pipe.step(state, x, elapsed)
-        return state, only(reading, self.keep)
-
-
-def only(reading: Reading, keep: tuple[str, ...]) -> Reading:
-    """`reading` with None in the fields that are not kept."""
-    gone: dict[str, State] = {name: None for name in FIELDS if name not in keep}
-    return reading._replace(**gone)
+        state, reading = (pipe.advance if self.relative else pipe.step)(state, x, elapsed)
+        gone: dict[str, State] = {name: None for name in FIELDS if name not in self.keep}
+        return state, reading._replace(**gone)
 
 
 class _Traced(NamedTuple):
@@ -246,7 +245,7 @@ def scan(
         elapsed = jnp.asarray(elapsed, X.dtype)
         if elapsed.shape not in (X.shape[:1], (X.shape[0], *X.shape[2:])):
             raise ValueError(f"scan(elapsed=…): expected one number a sample, {X.shape[:1]}, got {elapsed.shape}")
-    state, readings = scan_step(Walk(keep), pipe, state, X, elapsed, every, implementation)
+    state, readings = scan_step(PipelineStep(keep), pipe, state, X, elapsed, every, implementation)
     return state, readings
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from icvi_jax.engine.origin import about
+from icvi_jax.anchor import subtract
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Alarm, Array, Namespace, Reading, State
@@ -74,16 +74,23 @@ class XlaProgram:
     features, dtype : of the samples.
     mesh : the devices, on one axis "streams"; None is JAX's default device.
     implementation : "xla" for XLA's own scan, None for the best of the platform.
+    own : for each leaf of the model, whether it is an array (N,), a number for each stream; empty: none is.
     """
 
     def __init__(
-        self, step: Step, features: int, dtype: np.dtype, mesh: Mesh | None = None, implementation: str | None = "xla"
+        self,
+        step: Step,
+        features: int,
+        dtype: np.dtype,
+        mesh: Mesh | None = None,
+        implementation: str | None = "xla",
+        own: tuple[bool, ...] = (),
     ) -> None:
         self.step, self.features, self.dtype, self._mesh = step, features, dtype, mesh
-        self._implementation = implementation
+        self._implementation, self._own = implementation, own
         self.name = "xla" if implementation == "xla" else "kernel"
 
-    def place(self, state: object, room: int) -> object:
+    def place(self, state: object, room: int, model: State = None) -> object:
         """A state (…, N) of NumPy arrays where the scan runs, filled up to `room` streams."""
         room += -room % (1 if self._mesh is None else self._mesh.size)
 
@@ -101,7 +108,7 @@ class XlaProgram:
         """The states of the first streams as NumPy arrays (…, N) of their own."""
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def run(self, model: object, words: object, feed: RunInput) -> tuple[object, object]:
+    def run(self, model: State, words: object, feed: RunInput) -> tuple[object, object]:
         """Process samples, in pieces of time."""
         X, every = feed.X, feed.every
         leaves, p = jax.tree.leaves(words), X.shape[-1]
@@ -109,13 +116,17 @@ class XlaProgram:
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
             gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
-            shapes = jax.eval_shape(self.step, model, words, sample, gap)[1]
+            first = model
+            if self._own:
+                first = map_own(lambda a: a[0], self._own, model)
+                model = map_own(lambda a: np.pad(a, (0, room - len(a)), "edge"), self._own, model)
+            shapes = jax.eval_shape(self.step, first, words, sample, gap)[1]
             size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
             devices = 1 if self._mesh is None else self._mesh.size
             longest = max(1, int(BUDGET * devices / (size + room * p * self.dtype.itemsize)))
 
             def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
-                how = self.step, self._mesh, "streams", self._implementation
+                how = self.step, self._mesh, "streams", self._implementation, self._own
                 return _rows(_consuming, how, model, words, Z, gaps, every, phase)
 
             even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
@@ -153,7 +164,7 @@ def in_pieces(
     before: tuple[object, int, int, int] | None = None
     for start in range(0, T, length):
         stop = min(start + length, T)
-        Z = _filled(about(X[:, start:stop], origin, dtype), room, np.nan)
+        Z = _filled(subtract(X[:, start:stop], origin, dtype), room, np.nan)
         gaps = None if elapsed is None else elapsed[..., start:stop].astype(dtype)
         gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
         words, made = launch(words, Z, gaps, phase)
@@ -182,7 +193,7 @@ def scan_fleet(
     phase: int,
     mesh: Mesh | None = None,
     axis: object = None,
-    implementation: str | None = None,
+    own: tuple[bool, ...] = (),
 ) -> tuple[State, State]:
     """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
 
@@ -190,8 +201,9 @@ def scan_fleet(
     ----------
     every, phase : keep each `every`-th output, where `phase` samples have passed since the last.
     mesh, axis : the streams are divided over this axis (or these axes) of the devices.
+    own : for each leaf of the model, whether it is an array (N,), a number for each stream; empty: none is.
     """
-    return _rows(_keeping, (step, mesh, axis, implementation), model, state, Z, elapsed, every, phase)
+    return _rows(_keeping, (step, mesh, axis, None, own), model, state, Z, elapsed, every, phase)
 
 
 def _rows(
@@ -212,35 +224,43 @@ def _rows(
 
 
 def _scan(
-    how: tuple[Step, Mesh | None, object, str | None],
+    how: tuple[Step, Mesh | None, object, str | None, tuple[bool, ...]],
     every: int,
     model: State,
     state: State,
     Z: jax.Array,
     elapsed: jax.Array | None,
 ) -> tuple[State, State]:
-    step, mesh, axis, implementation = how
+    step, mesh, axis, implementation, own = how
     each = elapsed is not None and elapsed.ndim == 2
+    numbers, form = jax.tree.flatten(model)
+    own = own or (False,) * len(numbers)
 
-    def part(model: State, state: State, Z: jax.Array, elapsed: jax.Array | None) -> tuple[State, State]:
-        if implementation == "xla":
+    def part(numbers: list[Array], state: State, Z: jax.Array, elapsed: jax.Array | None) -> tuple[State, State]:
+        if implementation == "xla" and not any(own):
             gaps = None if elapsed is None else jnp.moveaxis(elapsed, -1, 0)
-            return _plain(step, model, state, jnp.permute_dims(Z, (1, 2, 0)), gaps, every)
+            Z = jnp.permute_dims(Z, (1, 2, 0))
+            return _plain(step, jax.tree.unflatten(form, numbers), state, Z, gaps, every)
 
-        def one(state: State, X: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
-            return scan_step(step, model, state, X, gaps, every, implementation)
+        def one(numbers: list[Array], state: State, X: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
+            return scan_step(step, jax.tree.unflatten(form, numbers), state, X, gaps, every, implementation)
 
-        made: tuple[State, State] = jax.vmap(one, in_axes=(-1, 0, 0 if each else None), out_axes=(-1, 0))(
-            state, Z, elapsed
-        )
-        return made
+        axes = [0 if mine else None for mine in own], -1, 0, 0 if each else None
+        state, made = jax.vmap(one, in_axes=axes, out_axes=(-1, 0))(numbers, state, Z, elapsed)
+        return state, made
 
     if mesh is not None:
         where = jax.tree.map(lambda a: PartitionSpec(*[None] * (a.ndim - 1), axis), state)
-        streams, gaps = PartitionSpec(axis), PartitionSpec(axis) if each else PartitionSpec()
-        specs = PartitionSpec(), where, streams, gaps
+        streams, shared = PartitionSpec(axis), PartitionSpec()
+        specs = [streams if mine else shared for mine in own], where, streams, streams if each else shared
         part = jax.shard_map(part, mesh=mesh, in_specs=specs, out_specs=(where, streams), check_vma=False)
-    return part(model, state, Z, elapsed)
+    return part(numbers, state, Z, elapsed)
+
+
+def map_own(change: Callable[[State], State], own: Sequence[bool], model: State) -> State:
+    """A model whose numbers for each stream are changed."""
+    numbers, form = jax.tree.flatten(model)
+    return jax.tree.unflatten(form, [change(a) if mine else a for a, mine in zip(numbers, own)])
 
 
 _keeping = jax.jit(_scan, static_argnums=(0, 1))
@@ -263,28 +283,6 @@ def _plain(
     empty = jax.tree.map(lambda a: jnp.zeros((rows + 1, *a.shape), a.dtype), shapes)  # the last is never complete
     (_, state, kept), _ = lax.scan(body, (jnp.int32(0), state, empty), (X, gaps))
     return state, jax.tree.map(lambda a: jnp.moveaxis(a[:rows], -1, 0), kept)
-
-
-@partial(jax.jit, static_argnames=("step",))
-def scan_traced(step: Step, model: State, state: State, X: Array, elapsed: Array | None) -> tuple[object, object]:
-    """XLA's scan of X (T, p, *streams) as it is, on the device where it lies."""
-    return lax.scan(lambda state, inputs: step(model, state, *inputs), state, (X, elapsed))
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def scan_each(
-    step: Step, own: tuple[bool, ...], model: State, state: State, Z: jax.Array, elapsed: jax.Array | None
-) -> tuple[State, State]:
-    """Scan Z (N, T, p) with numbers of the model for each stream, those leaves that are `own`: (N,); else as
-    `scan_fleet`."""
-    numbers, form = jax.tree.flatten(model)
-
-    def one(numbers: list[Array], state: State, z: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
-        return scan_step(step, jax.tree.unflatten(form, numbers), state, z, gaps)
-
-    axes = [0 if mine else None for mine in own], -1, 0, None if elapsed is None or elapsed.ndim == 1 else 0
-    state, made = jax.vmap(one, axes, (-1, 0))(numbers, state, Z, elapsed)
-    return state, made
 
 
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:

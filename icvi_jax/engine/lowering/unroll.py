@@ -57,13 +57,19 @@ class Unrolled(NamedTuple):
 
 
 def unroll(
-    step: Callable[..., tuple[Tree, Tree]], model: Tree, state: Tree, features: int, dtype: np.dtype, elapsed: bool
+    step: Callable[..., tuple[Tree, Tree]],
+    model: Tree,
+    state: Tree,
+    features: int,
+    dtype: np.dtype,
+    elapsed: bool,
+    own: Sequence[bool] = (),
 ) -> Unrolled:
     """Take `step(model, state, z[, elapsed]) → (state, outputs)` apart.
 
     Parameters
     ----------
-    model : a pytree; its leaves are numbers that are the same for all streams.
+    model : a pytree of numbers, the same for all streams but for the leaves that are `own`.
     state : the state of one stream: leaves with a shape and a type.
     features : p; z has the shape (p,).
     """
@@ -74,7 +80,7 @@ def unroll(
     before: State = jax.tree.structure(state)
     if before != jax.tree.structure(shapes[0]):
         raise TypeError("the step returns a state of another structure than it takes")
-    made = unroll_jaxpr(closed, len(jax.tree.leaves(model)), len(jax.tree.leaves(state)))
+    made = unroll_jaxpr(closed, len(jax.tree.leaves(model)), len(jax.tree.leaves(state)), own)
     return made._replace(state_tree=before, output_tree=jax.tree.structure(shapes[1]))
 
 

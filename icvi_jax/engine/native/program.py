@@ -54,6 +54,7 @@ def compile_step(
     lanes: int | None = None,
     loops: bool | None = None,
     cache: pathlib.Path | None = None,
+    own: Sequence[bool] = (),
 ) -> Program:
     """Native code for `step(model, state, z[, elapsed]) → (state, outputs)`.
 
@@ -68,12 +69,13 @@ def compile_step(
     lanes : streams a vector; by default what the processor has.
     loops : whether arrays stay loops instead of being written out element by element; by default large steps do.
     cache : a folder where compiled code is kept between processes; by default the environment's `ICVI_CACHE`, if any.
+    own : for each leaf of the model, whether each stream has its own; empty: none is.
 
     Raises
     ------
     Unsupported : the step has an operation without a native form; its `name` says which.
     """
-    unrolled = unroll(step, model, state, features, np.dtype(dtype), elapsed)
+    unrolled = unroll(step, model, state, features, np.dtype(dtype), elapsed, own)
     return compile_unrolled(unrolled, lanes, loops, cache)
 
 
@@ -197,17 +199,18 @@ class Program:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._entry.address("found"))(self._native.address("run"))
         return f"icvi_{hashlib.sha256((self.text + text).encode()).hexdigest()[:24]}", self._entry.address("handler")
 
-    def words(self, state: Tree) -> np.ndarray:
-        """A pytree of arrays (lead…, N) as words, see `icvi_jax.engine.native.layout`."""
-        leaves = [np.asarray(a) for a in self.layout.unrolled.state_tree.flatten_up_to(state)]
+    def words(self, state: Tree, own: Sequence[np.ndarray] = ()) -> np.ndarray:
+        """A pytree of arrays (lead…, N) and numbers of each stream (N,) as words; see `native.layout`."""
+        leaves = [np.asarray(a) for a in (*self.layout.unrolled.state_tree.flatten_up_to(state), *own)]
         return packed_words(leaves, self.layout.state, self.layout.width)
 
     def state(self, packed: np.ndarray, streams: int) -> Tree:
         """Words as a pytree of NumPy arrays (lead…, N), which may be views of them."""
-        return jax.tree.unflatten(self.layout.unrolled.state_tree, unpacked_words(packed, self.layout.state, streams))
+        leaves = unpacked_words(packed, self.layout.state[: self.layout.carried], streams)
+        return jax.tree.unflatten(self.layout.unrolled.state_tree, leaves)
 
     def numbers(self, model: Tree) -> np.ndarray:
-        """The numbers of a model as the code reads them: 8 bytes each."""
+        """The numbers of a model that all streams share, as the code reads them: 8 bytes each."""
         leaves = jax.tree.leaves(model)
         out = np.zeros(sum(leaf.n for leaf in self.layout.numbers), np.int64)
         at = 0
