@@ -129,6 +129,8 @@ def fleet(
     /,
     *,
     node: Annotated[str, InData] = "",
+    query: Annotated[str, Parameter(group=DATA, metavar="SQL")] = "",
+    large: Annotated[bool | None, Parameter(group=DATA, negative="--no-large")] = None,
     data: Data = DATA_OPTIONS,
     model: Model = MODEL_OPTIONS,
     alarms: Alarms = ALARM_OPTIONS,
@@ -141,12 +143,22 @@ def fleet(
     ----------
     source
         A long table with a node column, a wide table (`node_variable` columns), a folder with one file per node, or
-        an NPZ file with an array (nodes, steps, features).
+        an NPZ file with an array (nodes, steps, features). Or a database, with --query: `duckdb:///data/plant.db`,
+        `postgres://host/db`.
     node
         Column that names the node; if not given, it is found by its name (`node`, `station_id`, …).
+    query
+        What to ask the database: `SELECT node, time, celsius FROM readings`.
+    large
+        Never have the whole table in memory: all alarms are written, and readings and curves of the worst thousand
+        nodes. The default for databases, and for Parquet with a node column that would take a quarter of the memory or
+        is in several files. A run that was stopped goes on where it was.
     """
     from icvi_jax.cli.fleet import fleet_command
+    from icvi_jax.cli.large import goes_large, large_command
 
+    if goes_large(source, node, query, large):
+        return large_command(source, query, node, data, model, alarms, output)
     return fleet_command(source, node, data, model, alarms, output)
 
 

@@ -44,6 +44,7 @@ def compute(
     data: Table | Fleet,
     budget: icvi.Budget | None = None,
     settings: tuple[tuple[str, str], ...] = (),
+    bar: bool = True,
 ) -> Result:
     """Run the pipeline over all samples; `settings` are added to those of the pipeline.
 
@@ -63,7 +64,7 @@ def compute(
     parts: list[icvi.Reading] = []
     snapshots: list[int] = []
     centers: list[NDArray[np.float64]] = []
-    for piece in with_bar(range(pieces), "validating"):
+    for piece in with_bar(range(pieces), "validating") if bar else range(pieces):
         block = padded[:, piece * size : (piece + 1) * size]
         if isinstance(data, Table):
             done = icvi.run(pipe, block[0], state=state, keep=KEEP)
@@ -86,10 +87,14 @@ def compute(
 
 def measured(result: Result, budget: icvi.Budget) -> str:
     """How many alarms were raised, in the unit of the budget."""
-    alarms, more = count_alarms(result.codes)
+    return measured_text(budget, *count_alarms(result.codes), int(np.isfinite(result.x).any(axis=2).sum()))
+
+
+def measured_text(budget: icvi.Budget, alarms: int, more: int, rows: int) -> str:
+    """The same, from the number of alarms, of distresses after a spike, and of rows."""
     among = ", true ones among them" if alarms else ""
     also = f"; {more:,} distress after a spike {'counts' if more == 1 else 'count'} with it" if more else ""
-    return f"{budget.measured(alarms, int(np.isfinite(result.x).any(axis=2).sum()))}{among}{also}"
+    return f"{budget.measured(alarms, rows)}{among}{also}"
 
 
 def trusted(pipe: icvi.Pipeline, result: Result, state: PipelineState | None) -> tuple[Trust, ...]:

@@ -262,6 +262,35 @@ def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
     return stories
 
 
+BARS, WIDE, HIGH = 60, 12, 120
+
+
+def distribution(score: NDArray[np.float64], shown: int) -> str:
+    """The scores of all nodes as a picture with bars, and how many of the nodes the page has.
+
+    Examples
+    --------
+    >>> distribution(np.array([0.0, 0.5, 2.0]), 2).count("<rect")
+    3
+    """
+    top = float(score.max()) or 1.0
+    many, edges = np.histogram(score, BARS, (0.0, top))
+    bars = "".join(
+        f'<rect x="{WIDE * n}" y="{HIGH - high:.1f}" width="{WIDE - 1}" height="{high:.1f}" fill="currentColor">'
+        f"<title>score {edges[n]:.3g} to {edges[n + 1]:.3g}: {many[n]:,} nodes</title></rect>"
+        for n, high in enumerate(HIGH * np.log1p(many) / np.log1p(many.max()))
+        if many[n]
+    )
+    middle, late = np.quantile(score, (0.5, 0.99))
+    return (
+        f'<section id="everyone"><h2>Scores of all {len(score):,} nodes</h2><p class="hint">From 0 to {top:.3g}; '
+        f"heights are logarithms of numbers of nodes. Quiet all the time: {int((score == 0).sum()):,}. Half of the "
+        f"nodes are below {middle:.3g}, 99 % below {late:.3g}. This page has the worst {shown:,}; nodes.csv and "
+        f'alarms.csv have all.</p><svg viewBox="0 0 {WIDE * BARS} {HIGH}" width="100%" height="{HIGH}" role="img" '
+        f'aria-label="distribution of scores">{bars}</svg></section>'
+    )
+
+
 EMBED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -282,6 +311,7 @@ def page(result: Result) -> str:
         "script": texts["data.js"] + texts["map.js"] + texts["node.js"] + texts["page.js"],
         "meta": json.dumps(meta, allow_nan=False, ensure_ascii=False).translate(EMBED),
         "block": block,
+        "everyone": "" if result.everyone is None else distribution(result.everyone, len(result.nodes)),
     }
     # One pass over the template only: a name from a file that looks like a mark is not replaced again.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], texts["page.html"])

@@ -96,6 +96,8 @@ class Result(NamedTuple):
         How far the clusters of each node can be trusted at the end, or none where `Health` was not computed.
     causes, chances
         Which column raised an alarm (−1: none), and its probability by chance, by the names of alarms, (N, T).
+    everyone
+        The scores of all nodes, where these are only the worst of them; or None.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Result(NamedTuple):
     causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # never changed
     chances: dict[str, NDArray[np.float32]] = {}  # noqa: RUF012
     trust: tuple[Trust, ...] = ()
+    everyone: NDArray[np.float64] | None = None
 
 
 def distress_score(result: Result) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from icvi_jax.tables.rules import (
     has_time_word,
     is_time_name,
     may_be_time,
+    rows_by_node,
     sentences,
 )
 from icvi_jax.tables.table import (
@@ -204,6 +205,7 @@ def sift(
     chosen: bool,
     node: NDArray[np.int64] | None = None,
     keep_codes: bool = False,
+    judge: bool = True,
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Make error codes missing, and leave out the columns of `x` (rows, p) that are not readings by name or values,
     unless the user chose them.
@@ -224,12 +226,13 @@ def sift(
         The node of each row, if there are several.
     keep_codes
         Error codes are readings.
+    judge
+        Columns may be left out; otherwise only counters get one value.
     """
     if not keep_codes and np.isin(x, list(CODES)).any():
         x = x.copy()
-        rows = [np.arange(len(x))] if node is None else [np.flatnonzero(node == n) for n in np.unique(node)]
         found = []
-        for some in rows:
+        for some in rows_by_node(node, len(x)):
             part = x[some]
             found.append(clear_codes(part))
             x[some] = part
@@ -237,6 +240,8 @@ def sift(
     if chosen or not len(x):
         return tuple(features), x
     x, counting = freeze_counters(x, node)
+    if not judge:
+        return tuple(features), x
     kinds = ["counter" if counts else why for counts, why in zip(counting, by_values(x, node))]
     judged = [by_name(name) or why for name, why in zip(features, kinds)]
     kept = [n for n, why in enumerate(judged) if not why]

@@ -14,6 +14,7 @@ from icvi_jax.tables.columns import ChosenColumns, from_epoch, numbers, pick, si
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
+from icvi_jax.tables.rules import rows_by_node
 from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
 from icvi_jax.tables.windows import means, seconds, slots
@@ -28,6 +29,20 @@ class Readings(NamedTuple):
     node: NDArray[np.int64]
     times: Times | None
     x: NDArray[np.float64]
+
+    def some(self, which: NDArray[np.generic]) -> Readings:
+        """Some of the rows."""
+        return Readings(self.node[which], None if self.times is None else self.times[which], self.x[which])
+
+
+def believed(node: NDArray[np.int64], times: Times, nodes: Sequence[str], notes: list[str]) -> NDArray[np.bool_]:
+    """Which rows have a time that can be believed, given those of the same node; notes say which nodes have others."""
+    keep = np.ones(len(node), bool)
+    for rows in rows_by_node(node, len(node)) if len(node) else ():
+        good, _, doubts = believed_rows(times[rows])
+        keep[rows] = good
+        notes.extend(f"{nodes[node[rows[0]]]}: {note}" for note in doubts if not good.all())
+    return keep
 
 
 def align(
@@ -64,7 +79,7 @@ def align(
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
         if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
-            length = _usual_interval(rows.node, rows.times)
+            length = usual_interval(rows.node, rows.times)
             notes.append(f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)")
         if length is not None:
             step, clock = slots(rows.times, length)
@@ -93,7 +108,7 @@ def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
     return step
 
 
-def _usual_interval(node: NDArray[np.int64], times: Times) -> float:
+def usual_interval(node: NDArray[np.int64], times: Times) -> float:
     """Median time between two readings of one node, in seconds or in the file's unit."""
     number = seconds_of(times)
     order = np.lexsort((number, node))
@@ -183,7 +198,7 @@ def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: boo
     A column without a reading in one file is missing in that node. A column that some file does not have is left out,
     unless it was asked for: then that is an error.
     """
-    files, notes = _files(folder)
+    files, notes = files_in(folder)
     parts: list[Table] = []
     for path in files:
         shown = f"{folder.name}/{path.name}"
@@ -198,13 +213,13 @@ def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: boo
     axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
     x = np.concatenate([part.x[:, [part.features.index(name) for name in features]] for part in parts])
     names = [path.name for path in files]
-    notes += _told(names, [part.notes for part in parts]) + _left_out(names, [part.features for part in parts])
+    notes += told_once(names, [part.notes for part in parts]) + _left_out(names, [part.features for part in parts])
     stems = tuple(path.stem for path in files)
     nodes = stems if len(set(stems)) == len(stems) else tuple(names)
     return Folder(nodes, features, Readings(which, axis, x), parts[0].time_name, notes)
 
 
-def _files(folder: Path) -> tuple[list[Path], list[str]]:
+def files_in(folder: Path) -> tuple[list[Path], list[str]]:
     """The files to read, and a note about the others."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     if not files:
@@ -239,7 +254,7 @@ def _left_out(files: Sequence[str], features: Sequence[Sequence[str]]) -> list[s
     return _first(notes)
 
 
-def _told(files: Sequence[str], notes: Sequence[Sequence[str]]) -> list[str]:
+def told_once(files: Sequence[str], notes: Sequence[Sequence[str]]) -> list[str]:
     """The notes about files; what is not true of all of them names its file."""
     told = []
     for note in dict.fromkeys(note for some in notes for note in some):
@@ -310,13 +325,13 @@ def read_fleet(
         if what in ("npy", "npz"):
             return _from_arrays(path, shown, what, columns, every, keep_codes)
         sheet = open_sheet(path, shown, what)
-        named = sheet.find(node) if node else _named(sheet, NODE_NAMES)
+        named = sheet.find(node) if node else named_column(sheet, NODE_NAMES)
         if named:
             return _long(sheet, named, columns, time, every, keep_codes)
         return _wide(sheet, columns, time, every, keep_codes)
 
 
-def _named(sheet: Sheet, names: Sequence[str]) -> Column | None:
+def named_column(sheet: Sheet, names: Sequence[str]) -> Column | None:
     """Find a column by one of its usual names."""
     known = {column.name.lower(): column for column in sheet.columns}
     return next((known[name] for name in names if name in known), None)
@@ -341,7 +356,7 @@ def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray
 def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
     """Read a table with a node column, and perhaps variable and value columns."""
     nodes, which = _as_nodes(sheet, node)
-    variable, value = _named(sheet, VARIABLE_NAMES), _named(sheet, VALUE_NAMES)
+    variable, value = named_column(sheet, VARIABLE_NAMES), named_column(sheet, VALUE_NAMES)
     if variable and value and variable.kind == "text":
         picked = pick(sheet, [value.name], time, "", [node, variable])
         features, row_feature = _as_nodes(sheet, variable)
@@ -391,13 +406,7 @@ def _fleet(
 ) -> Fleet:
     """Leave out columns that are not readings and times that cannot be, and put the rest on one time axis."""
     if readings.times is not None:
-        keep = np.ones(len(readings.x), bool)
-        for n in range(len(nodes)):
-            rows = np.flatnonzero(readings.node == n)
-            good, _, doubts = believed_rows(readings.times[rows])
-            keep[rows] = good
-            picked.notes.extend(f"{nodes[n]}: {note}" for note in doubts if not good.all())
-        readings = Readings(readings.node[keep], readings.times[keep], readings.x[keep])
+        readings = readings.some(believed(readings.node, readings.times, nodes, picked.notes))
     features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node, keep_codes)
     readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)

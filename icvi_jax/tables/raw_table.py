@@ -63,7 +63,7 @@ class Sheet(NamedTuple):
                 raise self.complain(column, column.bad)
         picked = ", ".join(f"{column.sql} AS v{n}" for n, column in enumerate(columns))
         found = self.connection.execute(f"SELECT {picked} FROM raw ORDER BY rowid").fetchnumpy()
-        return [_unmask(found[f"v{n}"]) for n in range(len(columns))]
+        return [unmask(found[f"v{n}"]) for n in range(len(columns))]
 
     def extremes(self, column: Column) -> NDArray[np.float64]:
         """The smallest and the largest value of a column of numbers; empty where there is none."""
@@ -113,11 +113,11 @@ def open_parquet(path: Path, shown: str) -> Sheet:
             raise TableError(
                 shown, "this Parquet file is damaged or of an unknown kind: write it again, or as CSV"
             ) from None
-    columns = [_typed_column(connection, row[0], n, str(row[1])) for n, row in enumerate(described)]
+    columns = [typed_column(connection, row[0], n, str(row[1])) for n, row in enumerate(described)]
     return Sheet(connection, shown, tuple(columns), lambda record: record + 1, rows)
 
 
-def _typed_column(connection: DuckDBPyConnection, name: str, position: int, declared: str) -> Column:
+def typed_column(connection: DuckDBPyConnection, name: str, position: int, declared: str) -> Column:
     """Find the kind of a column that has a declared type."""
     cell = f"c{position}"
     if declared.startswith(TEMPORAL) and not declared.endswith("]"):
@@ -150,7 +150,7 @@ def _rows(connection: DuckDBPyConnection) -> int:
     return counts(connection, "SELECT count(*) FROM raw")[0]
 
 
-def _unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:
+def unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Replace DuckDB's masks: NaN, not-a-time or an empty text."""
     if not isinstance(values, np.ma.MaskedArray):
         return values

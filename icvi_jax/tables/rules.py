@@ -164,14 +164,32 @@ def counters_in(first: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
+def rows_by_node(node: NDArray[np.int64] | None, rows: int) -> list[NDArray[np.int64]]:
+    """The rows of each node in their order; all rows where there is one node.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in rows_by_node(np.array([1, 0, 1]), 3)]
+    [[1], [0, 2]]
+    """
+    if node is None or not rows:
+        return [np.arange(rows)]
+    order = np.argsort(node, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(node[order])) + 1)
+
+
 def freeze_counters(
     x: NDArray[np.float64], node: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Give counters one value, node by node; returns the values, and which columns of `x` (rows, p) count in every
     node."""
     counting, before = np.ones(x.shape[1], bool), x
-    for rows in (np.arange(len(x)),) if node is None else [np.flatnonzero(node == n) for n in np.unique(node)]:
-        stays = counters_in(x[rows[:LEAST_ROWS]])
+    for rows in rows_by_node(node, len(x)):
+        first = x[rows[:LEAST_ROWS]]
+        if (first[1:] <= first[:-1]).any(axis=0).all():  # every column falls somewhere: most nodes end here
+            counting[:] = False
+            continue
+        stays = counters_in(first)
         counting &= np.isfinite(stays)
         for j in np.flatnonzero(np.isfinite(stays)).tolist():
             x = x.copy() if x is before else x
