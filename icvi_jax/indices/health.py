@@ -57,7 +57,7 @@ class Health(Index):
     Right means: the adjusted Rand index between `Reading.cluster` and the true classes over the last 300 samples is at
     least ½. Nobody knows the true classes; a small network has learned from simulated streams, whose classes are known,
     what the statistics of a panel look like where clusters are right, merged, cut, or not learned. It has its own
-    memory of about 128 samples: the panel's forgetting has no effect. NaN for the first 64 samples.
+    memory of about 150 samples: the panel's forgetting has no effect. NaN for the first 60 samples.
 
     Where it fails is on its model card: :doc:`/concepts/health`.
 
