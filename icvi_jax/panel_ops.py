@@ -211,21 +211,16 @@ def _between(state: PanelState, i: int, j: int) -> Array:
 
 
 class HealthExplanation(NamedTuple):
-    """Why health is what it is, for one stream or for each stream of a fleet.
+    """Why health is what it is, for one stream or for each stream of a fleet."""
 
-    Attributes
-    ----------
-    value : (*streams), health; NaN while it is not known.
-    reasons : (5, *streams), the chances of `icvi_jax.indices.health.REASONS`: right, merged (several true clusters in
-        one), cut (one in several), not learned, nothing to find (one blob).
-    reason : (*streams), integer: the likeliest of them; of the last four where health is below ½. −1 while not known.
-    cluster : (*streams), integer: the slot to blame: of merged the one whose halves are furthest apart, of cut the one
-        with the most members near the border to another. −1 for the other reasons.
-    """
-
-    value: Array
+    value: Array  # (*streams), health; NaN while it is not known
+    # (5, *streams), the chances of `icvi_jax.indices.health.REASONS`: right, merged (several true clusters in one), cut
+    # (one in several), not learned, nothing to find (one blob)
     reasons: Array
+    # (*streams), integer: the likeliest of them; of the last four where health is below ½. −1 while not known
     reason: Array
+    # (*streams), integer: the slot to blame: of merged the one whose halves are furthest apart, of cut the one with the
+    # most members near the border to another. −1 for the other reasons
     cluster: Array
 
 

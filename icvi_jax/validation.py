@@ -29,20 +29,12 @@ from icvi_jax.types import Array, ArrayLike, DType, Namespace, Prototypes, State
 
 
 class RecordedPanel(NamedTuple):
-    """A panel, and what is the same for all samples; None where it changes, or is not known.
+    """A panel, and what is the same for all samples; None where it changes, or is not known."""
 
-    Attributes
-    ----------
-    panel : the indices.
-    centers : (k, p), relative to the origin.
-    active : (k,), slots in use.
-    names : (k,), the cluster of each slot.
-    """
-
-    panel: Panel
-    centers: Array | None = None
-    active: Array | None = None
-    names: Array | None = None
+    panel: Panel  # the indices
+    centers: Array | None = None  # (k, p), relative to the origin
+    active: Array | None = None  # (k,), slots in use
+    names: Array | None = None  # (k,), the cluster of each slot
 
 
 @dataclass(frozen=True)

@@ -17,23 +17,14 @@ Learned: TypeAlias = tuple[NDArray[np.floating], NDArray[np.floating], NDArray[n
 
 
 class Followed(NamedTuple):
-    """What a clusterer of another library did along a stream, as input for `icvi_jax.validate` and `icvi_jax.batch`.
+    """What a clusterer of another library did along a stream, as input for `icvi_jax.validate` and `icvi_jax.batch`."""
 
-    Attributes
-    ----------
-    memberships : (T, capacity), one-hot; all zero is noise.
-    centers : (T, capacity, p), the centres after each sample.
-    active : (T, capacity), the slots in use after each sample.
-    label : (T,), slot of each sample; −1 is noise or missing.
-    overflow : (T,), a centre found no slot at this sample: use more capacity.
-    cluster : (T,), the persistent, unique name of the cluster of each sample; −1 is noise or missing.
-    """
-
-    memberships: NDArray[np.floating]
-    centers: NDArray[np.floating]
-    active: NDArray[np.bool_]
-    label: NDArray[np.integer]
-    overflow: NDArray[np.bool_]
+    memberships: NDArray[np.floating]  # (T, capacity), one-hot; all zero is noise
+    centers: NDArray[np.floating]  # (T, capacity, p), the centres after each sample
+    active: NDArray[np.bool_]  # (T, capacity), the slots in use after each sample
+    label: NDArray[np.integer]  # (T,), slot of each sample; −1 is noise or missing
+    overflow: NDArray[np.bool_]  # (T,), a centre found no slot at this sample: use more capacity
+    # (T,), the persistent, unique name of the cluster of each sample; −1 is noise or missing
     cluster: NDArray[np.integer]
 
     @property

@@ -10,16 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Snapshot(NamedTuple):
-    """The result of a clusterer after one sample.
+    """The result of a clusterer after one sample."""
 
-    Attributes
-    ----------
-    label : name of the centre the sample belongs to; None, or a name that no centre has, is noise.
-    centers : the present centres (p,), by name.
-    """
-
-    label: Hashable | None
-    centers: Mapping[Hashable, NDArray[np.floating]]
+    label: Hashable | None  # name of the centre the sample belongs to; None, or a name that no centre has, is noise
+    centers: Mapping[Hashable, NDArray[np.floating]]  # the present centres (p,), by name
 
 
 class Foreign(Protocol):

@@ -13,20 +13,15 @@ from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototyp
 
 
 class FuzzyState(NamedTuple):
-    """The state of fuzzy c-means.
+    """The state of fuzzy c-means."""
 
-    Attributes
-    ----------
-    centers, seeds : (k, p, *streams), the centres, and the samples that they were at first.
-    mass, active : (k, *streams), the faded weights of the members, and the slots in use.
-    ready : (*streams), whether all slots had a centre before the last sample.
-    """
-
+    # centers, seeds: (k, p, *streams), the centres, and the samples that they were at first
     centers: Array
     seeds: Array
+    # mass, active: (k, *streams), the faded weights of the members, and the slots in use
     mass: Array
     active: Array
-    ready: Array
+    ready: Array  # (*streams), whether all slots had a centre before the last sample
 
 
 @spec

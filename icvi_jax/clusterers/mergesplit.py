@@ -30,32 +30,19 @@ from icvi_jax.types import Array, Diagnostics, DType, Event, Merge, Namespace, P
 
 
 class MergeSplitState(NamedTuple):
-    """The state of the quantiser.
+    """The state of the quantiser."""
 
-    Attributes
-    ----------
-    centers : (K, p, *streams).
-    mass : (K, *streams), the faded number of members.
-    radius : (K, *streams), the mean squared distance of recent members.
-    active : (K, *streams), slots in use; they fill in order and are never freed.
-    names : (K, *streams), integer: the persistent name of each slot's cluster; −1 in slots never used.
-    linked : (K, *streams), integer: bit e of word c says that slots c and e are linked.
-    spread : (*streams), a running mean of squared distances from the nearest centre.
-    samples : (*streams), integer: samples seen.
-    fresh : (*streams), integer: the next new name.
-    traffic : (K, K, *streams), the faded number of samples whose two nearest slots these were; None where links do not
-        look at it.
-    """
-
-    centers: Array
-    mass: Array
-    radius: Array
-    active: Array
-    names: Array
-    linked: Array
-    spread: Array
-    samples: Array
-    fresh: Array
+    centers: Array  # (K, p, *streams)
+    mass: Array  # (K, *streams), the faded number of members
+    radius: Array  # (K, *streams), the mean squared distance of recent members
+    active: Array  # (K, *streams), slots in use; they fill in order and are never freed
+    names: Array  # (K, *streams), integer: the persistent name of each slot's cluster; −1 in slots never used
+    linked: Array  # (K, *streams), integer: bit e of word c says that slots c and e are linked
+    spread: Array  # (*streams), a running mean of squared distances from the nearest centre
+    samples: Array  # (*streams), integer: samples seen
+    fresh: Array  # (*streams), integer: the next new name
+    # (K, K, *streams), the faded number of samples whose two nearest slots these were; None where links do not look at
+    # it
     traffic: Array | None = None
 
     @property

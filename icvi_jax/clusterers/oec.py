@@ -32,31 +32,23 @@ class EllipsoidalState(NamedTuple):
     """The state of online ellipsoidal clustering.
 
     Unused slots have the mass, squared mass and number of members with which a new cluster starts.
-
-    Attributes
-    ----------
-    centers, active : (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far.
-    factors : p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.numerics.ellipsoid`.
-    mass, mass2 : (K, *streams), Σw and Σw² of the members' weights.
-    members : (K, *streams), integer: samples that joined.
-    samples : (*streams), integer: samples seen.
-    tracker_mean, tracker_cov : (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
-        past; of all samples before there is a cluster.
-    ages : (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first.
-    recent : (p + 1, p, *streams), the last samples; None unless new clusters are made of them.
     """
 
+    # centers, active: (K, p, *streams) and (K, *streams). Before there is a cluster, slot 0 is the mean so far
     centers: Array
     active: Array
-    factors: Columns
+    factors: Columns  # p arrays (K, p − j, *streams), the factored covariances; see `icvi_jax.numerics.ellipsoid`
+    # mass, mass2: (K, *streams), Σw and Σw² of the members' weights
     mass: Array
     mass2: Array
-    members: Array
-    samples: Array
+    members: Array  # (K, *streams), integer: samples that joined
+    samples: Array  # (*streams), integer: samples seen
+    # tracker_mean, tracker_cov: (p, *streams) and p arrays (1, p − j, *streams), mean and covariance of the recent
+    # past; of all samples before there is a cluster
     tracker_mean: Array
     tracker_cov: Columns
-    ages: Array
-    recent: Array | None
+    ages: Array  # (p + 1, *streams), integer: how many samples ago the last anomalies were, the latest first
+    recent: Array | None  # (p + 1, p, *streams), the last samples; None unless new clusters are made of them
 
     @property
     def covariances(self) -> Array:

@@ -14,28 +14,16 @@ TRUSTED = 20
 
 
 class RebirthState(NamedTuple):
-    """The state of k-means with rebirth.
+    """The state of k-means with rebirth."""
 
-    Attributes
-    ----------
-    centers : (k, p, *streams).
-    counts : (k, *streams), integer: members since the slot's last birth; 0 in slots without a centre.
-    mass : (k, *streams), the faded number of members.
-    names : (k, *streams), integer: the persistent name of each slot's cluster.
-    fresh : (*streams), integer: the next new name.
-    spread : (*streams), a running mean of squared distances from the nearest centre.
-    steps : (*streams), integer: samples it was learned from.
-    ready : (*streams), whether all slots had a centre before the last sample.
-    """
-
-    centers: Array
-    counts: Array
-    mass: Array
-    names: Array
-    fresh: Array
-    spread: Array
-    steps: Array
-    ready: Array
+    centers: Array  # (k, p, *streams)
+    counts: Array  # (k, *streams), integer: members since the slot's last birth; 0 in slots without a centre
+    mass: Array  # (k, *streams), the faded number of members
+    names: Array  # (k, *streams), integer: the persistent name of each slot's cluster
+    fresh: Array  # (*streams), integer: the next new name
+    spread: Array  # (*streams), a running mean of squared distances from the nearest centre
+    steps: Array  # (*streams), integer: samples it was learned from
+    ready: Array  # (*streams), whether all slots had a centre before the last sample
 
     @property
     def active(self) -> Array:

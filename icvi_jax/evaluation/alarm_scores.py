@@ -12,39 +12,20 @@ import numpy as np
 class Score(NamedTuple):
     """What :func:`match` found.
 
-    Attributes
-    ----------
-    precision
-        Matched alarms over alarms; NaN without alarms: a detector without alarms must not look perfect.
-    recall
-        Matched changes over changes; NaN without changes.
-    f1
-        ``2 TP / (2 TP + FP + FN)``: 0 if only one of alarms and changes is empty, NaN if both are.
-    delay
-        Median of alarm − change over the matched pairs, in samples; NaN without any.
-    false_per_1000
-        False alarms per thousand samples of the stream.
-    matched
-        Pairs (change, alarm).
-    missed
-        Changes without an alarm.
-    false
-        Alarms without a change.
-
     Examples
     --------
     >>> match([510, 900], [500, 700], tolerance=50, samples=1000).false
     [900]
     """
 
-    precision: float
-    recall: float
-    f1: float
-    delay: float
-    false_per_1000: float
-    matched: list[tuple[int, int]]
-    missed: list[int]
-    false: list[int]
+    precision: float  #: matched alarms over alarms; NaN without alarms: a detector without alarms must not look perfect
+    recall: float  #: matched changes over changes; NaN without changes
+    f1: float  #: `2 TP / (2 TP + FP + FN)`: 0 if only one of alarms and changes is empty, NaN if both are
+    delay: float  #: median of alarm − change over the matched pairs, in samples; NaN without any
+    false_per_1000: float  #: false alarms per thousand samples of the stream
+    matched: list[tuple[int, int]]  #: pairs (change, alarm)
+    missed: list[int]  #: changes without an alarm
+    false: list[int]  #: alarms without a change
 
 
 def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples: int) -> Score:
@@ -143,14 +124,6 @@ FALSE_COST = 0.11
 class Trial(NamedTuple):
     """One labelled stream.
 
-    Attributes
-    ----------
-    name : its name.
-    samples : how many there are.
-    windows : (first, last) sample in which an alarm counts for each change, both included, in order.
-    start : alarms and changes before this sample are left out.
-    merge : an alarm within so many samples after the last one that was kept is a repetition and left out.
-
     Examples
     --------
     >>> trial = Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50)
@@ -158,11 +131,12 @@ class Trial(NamedTuple):
     ((500, 550), (700, 750))
     """
 
-    name: str
-    samples: int
+    name: str  #: its name
+    samples: int  #: how many there are
+    #: (first, last) sample in which an alarm counts for each change, both included, in order
     windows: tuple[tuple[int, int], ...]
-    start: int = 0
-    merge: int = 0
+    start: int = 0  #: alarms and changes before this sample are left out
+    merge: int = 0  #: an alarm within so many samples after the last one that was kept is a repetition and left out
 
     @classmethod
     def of(
@@ -195,26 +169,21 @@ class Trial(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """The result of alarms on one stream, to be added up over streams.
+    """The result of alarms on one stream, to be added up over streams."""
 
-    Attributes
-    ----------
-    hits, alarms, changes : matched one to one, raised, true.
-    delays : of the hits, in samples after the window opened.
-    false, quiet : alarms outside all windows, and samples outside all windows.
-    points, best, none : the Numenta score, that of a perfect detector and that of one without alarms.
-    covering, samples : the covering times the samples, and the samples.
-    """
-
+    #: hits, alarms, changes: matched one to one, raised, true
     hits: int
     alarms: int
     changes: int
-    delays: tuple[int, ...]
+    delays: tuple[int, ...]  #: of the hits, in samples after the window opened
+    #: false, quiet: alarms outside all windows, and samples outside all windows
     false: int
     quiet: int
+    #: points, best, none: the Numenta score, that of a perfect detector and that of one without alarms
     points: float
     best: float
     none: float
+    #: covering, samples: the covering times the samples, and the samples
     covering: float
     samples: int
 
@@ -308,44 +277,28 @@ Alarms = Sequence[Sequence[int]]
 
 
 class Outcome(NamedTuple):
-    """Scores of one detector over a set of streams.
+    """Scores of one detector over a set of streams."""
 
-    Attributes
-    ----------
-    f1, precision, recall : of alarms matched one to one, over all streams together; NaN for 0 / 0.
-    delay : median over the hits, in samples.
-    false_per_10000 : alarms outside all windows, per ten thousand samples outside all windows.
-    nab : score of the Numenta benchmark: 0 for silence, 100 for a perfect detector.
-    covering : see `icvi_jax.evaluation.covering`, mean over samples.
-    alarms : how many were raised.
-    """
-
+    #: f1, precision, recall: of alarms matched one to one, over all streams together; NaN for 0 / 0
     f1: float
     precision: float
     recall: float
-    delay: float
-    false_per_10000: float
-    nab: float
-    covering: float
-    alarms: int
+    delay: float  #: median over the hits, in samples
+    false_per_10000: float  #: alarms outside all windows, per ten thousand samples outside all windows
+    nab: float  #: score of the Numenta benchmark: 0 for silence, 100 for a perfect detector
+    covering: float  #: see `icvi_jax.evaluation.covering`, mean over samples
+    alarms: int  #: how many were raised
 
 
 class Row(NamedTuple):
-    """The outcome of a detector, with controls that raise the same number of alarms.
+    """The outcome of a detector, with controls that raise the same number of alarms."""
 
-    Attributes
-    ----------
-    outcome : of the detector.
-    low, high : 90 % bootstrap interval of its F1 over streams; NaN with a single stream.
-    metronome : outcome of alarms at equal distances, the same number in each stream.
-    random : mean F1 of alarms at random samples, the same number in each stream.
-    """
-
-    outcome: Outcome
+    outcome: Outcome  #: of the detector
+    #: low, high: 90 % bootstrap interval of its F1 over streams; NaN with a single stream
     low: float
     high: float
-    metronome: Outcome
-    random: float
+    metronome: Outcome  #: outcome of alarms at equal distances, the same number in each stream
+    random: float  #: mean F1 of alarms at random samples, the same number in each stream
 
 
 def outcome(tallies: Sequence[Tally]) -> Outcome:

@@ -28,21 +28,15 @@ LEAST = 200
 
 
 class Calibration(NamedTuple):
-    """What was promised and what was measured, in false alarms a sample.
+    """What was promised and what was measured, in false alarms a sample."""
 
-    Attributes
-    ----------
-    promised : the sum of the rates of all monitors that take one.
-    measured, low, high : the rate on the replicas, and its 95 % interval.
-    ask : the rate to ask for to get what was promised.
-    replicas, samples, quiet : streams, samples in each, and rows of the recording they were made from.
-    """
-
-    promised: float
+    promised: float  # the sum of the rates of all monitors that take one
+    # measured, low, high: the rate on the replicas, and its 95 % interval
     measured: float
     low: float
     high: float
-    ask: float
+    ask: float  # the rate to ask for to get what was promised
+    # replicas, samples, quiet: streams, samples in each, and rows of the recording they were made from
     replicas: int
     samples: int
     quiet: int

@@ -44,19 +44,14 @@ MEANING = {
 
 
 class AlarmText(NamedTuple):
-    """An alarm of a column in numbers and words.
+    """An alarm of a column in numbers and words."""
 
-    Attributes
-    ----------
-    before, now : the level of the column before the alarm and at it; NaN where unknown.
-    once_in_rows : how rare that is: by chance once in so many rows, or as often as it really came; None: not known.
-    text : the sentence, without the time.
-    """
-
+    # before, now: the level of the column before the alarm and at it; NaN where unknown
     before: float
     now: float
+    # how rare that is: by chance once in so many rows, or as often as it really came; None: not known
     once_in_rows: float | None
-    text: str
+    text: str  # the sentence, without the time
 
 
 def alarm_word(monitor: str, code: int) -> str:
@@ -245,26 +240,17 @@ def _of(some: int, all_: int) -> str:
 
 
 class Episode(NamedTuple):
-    """One thing that happened: something new arrived, or distress.
+    """One thing that happened: something new arrived, or distress."""
 
-    Attributes
-    ----------
-    kind : "arrival" (a spike) or "distress".
-    start : sample that raised it.
-    end : sample at which it was over; None if it was not over at the end of the record, or if this is not known.
-    samples : how many samples were seen from `start` to `end`, or to the end of the record.
-    outcome : of an arrival "learned", "distress" (patience ran out), "open" (the record ends before either) or
-        "unknown" (no code says: while distress stands, and from monitors that only raise spikes); of distress "over" or
-        "standing".
-    within : whether distress stood when an arrival began.
-    """
-
-    kind: str
-    start: int
+    kind: str  # "arrival" (a spike) or "distress"
+    start: int  # sample that raised it
+    # sample at which it was over; None if it was not over at the end of the record, or if this is not known
     end: int | None
-    samples: int
+    samples: int  # how many samples were seen from `start` to `end`, or to the end of the record
+    # of an arrival "learned", "distress" (patience ran out), "open" (the record ends before either) or "unknown" (no
+    # code says: while distress stands, and from monitors that only raise spikes); of distress "over" or "standing"
     outcome: str
-    within: bool
+    within: bool  # whether distress stood when an arrival began
 
 
 def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:

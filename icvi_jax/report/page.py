@@ -85,17 +85,10 @@ def pool(values: NDArray[np.float32], factor: int, goal: str) -> NDArray[np.floa
 
 
 class CurveSteps(NamedTuple):
-    """Values of N nodes as steps of the range of each node.
+    """Values of N nodes as steps of the range of each node."""
 
-    Attributes
-    ----------
-    levels
-        (N, T): 0 is missing, 1 … `LEVELS` the range, `LEVELS` + 1 infinite.
-    low, high
-        (N,), the range of each node, in log10 where the scale is logarithmic.
-    """
-
-    levels: NDArray[np.uint16]
+    levels: NDArray[np.uint16]  # (N, T): 0 is missing, 1 … `LEVELS` the range, `LEVELS` + 1 infinite
+    # low, high: (N,), the range of each node, in log10 where the scale is logarithmic
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 

@@ -22,24 +22,12 @@ ONE_CLUSTER = "only one cluster all the time: the indices have nothing to compar
 
 
 class About(NamedTuple):
-    """The meaning of an index, for users.
+    """The meaning of an index, for users."""
 
-    Attributes
-    ----------
-    title
-        Its full name.
-    goal
-        "min" or "max": which values are good.
-    positive
-        Whether all values are positive, so that a logarithmic scale can be used.
-    meaning
-        A sentence.
-    """
-
-    title: str
-    goal: str
-    positive: bool
-    meaning: str
+    title: str  # its full name
+    goal: str  # "min" or "max": which values are good
+    positive: bool  # whether all values are positive, so that a logarithmic scale can be used
+    meaning: str  # a sentence
 
 
 class Result(NamedTuple):

@@ -18,18 +18,11 @@ WORDS = ("low", "medium", "high", "unknown")
 
 
 class Trust(NamedTuple):
-    """How far the clusters of a node can be trusted at its last sample.
+    """How far the clusters of a node can be trusted at its last sample."""
 
-    Attributes
-    ----------
-    value : health, NaN while it is not known.
-    word : low, medium, high or unknown.
-    text : a sentence with the number, and since when and why where they do not fit.
-    """
-
-    value: float
-    word: str
-    text: str
+    value: float  # health, NaN while it is not known
+    word: str  # low, medium, high or unknown
+    text: str  # a sentence with the number, and since when and why where they do not fit
 
 
 def trust_now(values: NDArray[np.floating], why: tuple[int, int], when: Callable[[int], str]) -> Trust:

@@ -15,52 +15,34 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One sample as statistics see it.
+    """One sample as statistics see it."""
 
-    Attributes
-    ----------
-    x : (p, *streams), the sample; anything finite where it is missing.
-    u : (k, *streams), memberships; 0 in inactive slots and where the sample is missing.
-    w : (k, *streams), the weights u^m.
-    fade : (*streams), what the past is multiplied by: λ^Δt; 1 where the sample is missing.
-    seen : (*streams), boolean.
-    before, after : the prototypes before and after the sample.
-    born : (k, *streams), boolean, or None: slots that start again with this sample; see `Event`.
-    merge : clusters that became one, or None; the old states are already merged, and `born` slots have no past.
-    """
-
-    x: Array
-    u: Array
-    w: Array
-    fade: Array
-    seen: Array
+    x: Array  # (p, *streams), the sample; anything finite where it is missing
+    u: Array  # (k, *streams), memberships; 0 in inactive slots and where the sample is missing
+    w: Array  # (k, *streams), the weights u^m
+    fade: Array  # (*streams), what the past is multiplied by: λ^Δt; 1 where the sample is missing
+    seen: Array  # (*streams), boolean
+    # before, after: the prototypes before and after the sample
     before: Prototypes
     after: Prototypes
-    born: Array | None = None
+    born: Array | None = None  # (k, *streams), boolean, or None: slots that start again with this sample; see `Event`
+    # clusters that became one, or None; the old states are already merged, and `born` slots have no past
     merge: Merge | None = None
 
 
 class RecordedClustering(NamedTuple):
-    """All samples of a stream, for batch definitions; missing samples are already left out.
+    """All samples of a stream, for batch definitions; missing samples are already left out."""
 
-    Attributes
-    ----------
-    x, u : (n, p) and (n, k), samples, and memberships at the time of each sample; 0 in inactive slots.
-    w : (n, k), the weights u^m, 0 before the last birth of a slot.
-    fades : (n,), the weight λ^(n−j) that is left of each sample.
-    centers, active : (n, k, p) and (n, k), the path of the prototypes.
-    given : (n, k), the weights u^m at the time of each sample.
-    names : (n, k), which cluster each slot belonged to, or None.
-    """
-
+    # x, u: (n, p) and (n, k), samples, and memberships at the time of each sample; 0 in inactive slots
     x: Array
     u: Array
-    w: Array
-    fades: Array
+    w: Array  # (n, k), the weights u^m, 0 before the last birth of a slot
+    fades: Array  # (n,), the weight λ^(n−j) that is left of each sample
+    # centers, active: (n, k, p) and (n, k), the path of the prototypes
     centers: Array
     active: Array
-    given: Array
-    names: Array | None = None
+    given: Array  # (n, k), the weights u^m at the time of each sample
+    names: Array | None = None  # (n, k), which cluster each slot belonged to, or None
 
 
 S = TypeVar("S")

@@ -15,27 +15,16 @@ __all__ = ["Entry", "Recording", "Stream", "StreamEntry", "catalogue", "read_gas
 class StreamEntry(NamedTuple):
     """One synthetic stream of the catalogue.
 
-    Attributes
-    ----------
-    function
-        Draws the stream; takes at least ``seed``.
-    meaning
-        What it shows, in one line.
-    k
-        True number of modes, the number of clusters to start with.
-    p
-        Number of features.
-
     Examples
     --------
     >>> catalogue()["s3"].k
     10
     """
 
-    function: Callable[..., Stream]
-    meaning: str
-    k: int
-    p: int
+    function: Callable[..., Stream]  # draws the stream; takes at least `seed`
+    meaning: str  # what it shows, in one line
+    k: int  # true number of modes, the number of clusters to start with
+    p: int  # number of features
 
 
 def catalogue() -> dict[str, StreamEntry]:

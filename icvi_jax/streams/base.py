@@ -14,22 +14,6 @@ from numpy.typing import NDArray
 class Stream(NamedTuple):
     """A stream with its ground truth: samples, modes, noise and change points.
 
-    Attributes
-    ----------
-    x
-        Samples, ``(n, p)`` float64.
-    mode
-        Number of the mode at each sample, ``(n,)``; −1 where there is no single one (a transition). A noise sample has
-        the mode of its block.
-    noise
-        True where a sample was perturbed or replaced, ``(n,)``.
-    changes
-        First sample of each new mode, or of the transition that leads to it, ascending.
-    name
-        Short name of the stream.
-    features
-        Name of each column of ``x``.
-
     Examples
     --------
     >>> from icvi_jax.streams import s2
@@ -38,25 +22,20 @@ class Stream(NamedTuple):
     ('s2', (2500, 2), [500, 700])
     """
 
-    x: NDArray[np.float64]
+    x: NDArray[np.float64]  #: samples, `(n, p)` float64
+    #: number of the mode at each sample, `(n,)`; −1 where there is no single one (a transition). A noise sample has the
+    #: mode of its block
     mode: NDArray[np.int64]
-    noise: NDArray[np.bool_]
-    changes: list[int]
-    name: str
-    features: tuple[str, ...]
+    noise: NDArray[np.bool_]  #: true where a sample was perturbed or replaced, `(n,)`
+    changes: list[int]  #: first sample of each new mode, or of the transition that leads to it, ascending
+    name: str  #: short name of the stream
+    features: tuple[str, ...]  #: name of each column of `x`
 
 
 class Recording(NamedTuple):
     """A stream read from a file: the fields of :class:`Stream`, and the time of each sample.
 
     A mode of −1 means that the truth is not known, a NaN in ``x`` that nothing was measured.
-
-    Attributes
-    ----------
-    x, mode, noise, changes, name, features
-        As in :class:`Stream`.
-    times
-        Start of the interval that each sample is the mean of, ``(n,)``: datetime64 or seconds, as the reader says.
 
     Examples
     --------
@@ -65,12 +44,14 @@ class Recording(NamedTuple):
     'lg'
     """
 
+    #: x, mode, noise, changes, name, features: as in :class:`Stream`
     x: NDArray[np.float64]
     mode: NDArray[np.int64]
     noise: NDArray[np.bool_]
     changes: list[int]
     name: str
     features: tuple[str, ...]
+    #: start of the interval that each sample is the mean of, `(n,)`: datetime64 or seconds, as the reader says
     times: NDArray[np.datetime64] | NDArray[np.float64]
 
 

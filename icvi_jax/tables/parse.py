@@ -30,27 +30,16 @@ ORDINARY = rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}"
 
 
 class Column(NamedTuple):
-    """One column and what its values are.
+    """One column and what its values are."""
 
-    Attributes
-    ----------
-    name, position
-        Name in the file; position from 0.
-    kind
-        "number", "time", "text", "empty" or "mixed" (some values are numbers or times, some are not).
-    sql
-        Expression that gives the value: a double, a timestamp, or text.
-    bad
-        In a mixed column, the first record (from 0) whose value is not like the others; otherwise None.
-    form, example
-        How numbers or dates are written, where this is not obvious, and an example; otherwise empty.
-    """
-
+    # name, position: name in the file; position from 0
     name: str
     position: int
-    kind: str
-    sql: str
+    kind: str  # "number", "time", "text", "empty" or "mixed" (some values are numbers or times, some are not)
+    sql: str  # expression that gives the value: a double, a timestamp, or text
+    # in a mixed column, the first record (from 0) whose value is not like the others; otherwise None
     bad: int | None = None
+    # form, example: how numbers or dates are written, where this is not obvious, and an example; otherwise empty
     form: str = ""
     example: str = ""
 

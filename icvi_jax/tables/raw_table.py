@@ -26,27 +26,13 @@ TOGETHER = 100  # columns per query: more are slower
 
 
 class Sheet(NamedTuple):
-    """A file loaded as a table ``raw``, with the kinds of its columns.
+    """A file loaded as a table ``raw``, with the kinds of its columns."""
 
-    Attributes
-    ----------
-    connection
-        The database that has the table.
-    shown
-        Name of the file in messages.
-    columns
-        All columns in file order.
-    row
-        Function from the number of a record to its row in the file.
-    rows
-        How many records there are.
-    """
-
-    connection: DuckDBPyConnection
-    shown: str
-    columns: tuple[Column, ...]
-    row: Callable[[int], int]
-    rows: int
+    connection: DuckDBPyConnection  # the database that has the table
+    shown: str  # name of the file in messages
+    columns: tuple[Column, ...]  # all columns in file order
+    row: Callable[[int], int]  # function from the number of a record to its row in the file
+    rows: int  # how many records there are
 
     def find(self, name: str) -> Column:
         """Find a column by its name; the error lists the names that exist."""

@@ -38,66 +38,29 @@ class TableError(ValueError):
 
 
 class Table(NamedTuple):
-    """One stream from a file.
+    """One stream from a file."""
 
-    Attributes
-    ----------
-    name
-        Name of the stream: that of the file, without its folder.
-    features
-        Name of each column of ``x`` as in the file, with units.
-    x
-        Samples, ``(n, p)`` float64; NaN where nothing was measured.
-    times
-        ``(n,)``, or None: samples are counted.
-    time_name
-        Name of the time column; empty if there is none.
-    truth
-        The label of each sample, ``(n,)`` integers in order of first appearance, or None.
-    notes
-        What the reader did that a person may want to know, a sentence each.
-    marks
-        Whether the truth is 0 or 1 and marks events: a stretch of 1 is one event, not two changes.
-    """
-
-    name: str
-    features: tuple[str, ...]
-    x: NDArray[np.float64]
-    times: Times | None = None
-    time_name: str = ""
+    name: str  # name of the stream: that of the file, without its folder
+    features: tuple[str, ...]  # name of each column of `x` as in the file, with units
+    x: NDArray[np.float64]  # samples, `(n, p)` float64; NaN where nothing was measured
+    times: Times | None = None  # `(n,)`, or None: samples are counted
+    time_name: str = ""  # name of the time column; empty if there is none
+    # the label of each sample, `(n,)` integers in order of first appearance, or None
     truth: NDArray[np.int64] | None = None
-    notes: tuple[str, ...] = ()
-    marks: bool = False
+    notes: tuple[str, ...] = ()  # what the reader did that a person may want to know, a sentence each
+    marks: bool = False  # whether the truth is 0 or 1 and marks events: a stretch of 1 is one event, not two changes
 
 
 class Fleet(NamedTuple):
-    """Many streams on one time axis.
+    """Many streams on one time axis."""
 
-    Attributes
-    ----------
-    name
-        Name of the fleet.
-    nodes
-        Name of each stream.
-    features
-        Name of each variable.
-    x
-        Samples, ``(N, T, p)`` float64; NaN where a node has no reading.
-    times
-        ``(T,)``, or None: samples are counted.
-    time_name
-        Name of the time column; empty where there is none.
-    notes
-        What the reader did that a person may want to know, a sentence each.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    features: tuple[str, ...]
-    x: NDArray[np.float64]
-    times: Times | None = None
-    time_name: str = ""
-    notes: tuple[str, ...] = ()
+    name: str  # name of the fleet
+    nodes: tuple[str, ...]  # name of each stream
+    features: tuple[str, ...]  # name of each variable
+    x: NDArray[np.float64]  # samples, `(N, T, p)` float64; NaN where a node has no reading
+    times: Times | None = None  # `(T,)`, or None: samples are counted
+    time_name: str = ""  # name of the time column; empty where there is none
+    notes: tuple[str, ...] = ()  # what the reader did that a person may want to know, a sentence each
 
 
 def seconds_of(times: Times) -> NDArray[np.float64]:

@@ -30,24 +30,12 @@ MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFIN
 
 
 class CsvLayout(NamedTuple):
-    """The layout of a text file.
+    """The layout of a text file."""
 
-    Attributes
-    ----------
-    delimiter
-        Between two fields.
-    skip
-        Comment lines (``#``) and empty ones before the table.
-    header
-        The fields of the first row, where it holds names; otherwise empty.
-    names
-        Names of the columns: the header's (the second `flow` is `flow (2)`), or x1, x2, …
-    """
-
-    delimiter: str
-    skip: int
-    header: tuple[str, ...]
-    names: tuple[str, ...]
+    delimiter: str  # between two fields
+    skip: int  # comment lines (`#`) and empty ones before the table
+    header: tuple[str, ...]  # the fields of the first row, where it holds names; otherwise empty
+    names: tuple[str, ...]  # names of the columns: the header's (the second `flow` is `flow (2)`), or x1, x2, …
 
 
 def kind(path: Path, shown: str) -> str:

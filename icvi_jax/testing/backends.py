@@ -25,22 +25,13 @@ class ScanFunction(Protocol):
 
 
 class Backend(NamedTuple):
-    """An array library with a float type.
+    """An array library with a float type."""
 
-    Attributes
-    ----------
-    name : one of `BACKENDS`.
-    xp : the array namespace.
-    dtype : the float type of all arrays.
-    tolerance : relative difference from float64 that rounding may make over an example.
-    frozen : arrays are read-only, so that a part that writes to its input fails.
-    """
-
-    name: str
-    xp: Namespace
-    dtype: DType
-    tolerance: float
-    frozen: bool = False
+    name: str  # one of `BACKENDS`
+    xp: Namespace  # the array namespace
+    dtype: DType  # the float type of all arrays
+    tolerance: float  # relative difference from float64 that rounding may make over an example
+    frozen: bool = False  # arrays are read-only, so that a part that writes to its input fails
 
     def array(self, a: Array, dtype: DType = None) -> Array:
         """`a` as an array of this library; floats take its float type."""

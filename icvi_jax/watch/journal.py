@@ -249,20 +249,12 @@ class Restored(NamedTuple):
 
 
 class Keeper(Protocol):
-    """Keeps what a restart of one part of a source needs.
+    """Keeps what a restart of one part of a source needs."""
 
-    Attributes
-    ----------
-    id : a unique name; ids of alarms begin with it.
-    folder : where it is kept, or None.
-    store : where alarms wait.
-    shared : whether other processes may have had this part before.
-    """
-
-    id: str
-    folder: Path | None
-    store: Store
-    shared: bool
+    id: str  # a unique name; ids of alarms begin with it
+    folder: Path | None  # where it is kept, or None
+    store: Store  # where alarms wait
+    shared: bool  # whether other processes may have had this part before
 
     def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
         """Load what was kept."""

@@ -32,24 +32,14 @@ JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
 
 
 class LineFormat(NamedTuple):
-    """The form of a feed.
+    """The form of a feed."""
 
-    Attributes
-    ----------
-    features : names of the readings.
-    header : names of all fields of a CSV line; empty where lines are JSON.
-    time : name of the time, or empty; names of several columns have a tab between them.
-    units : pairs of a reading and its unit.
-    delimiter : between two fields of a CSV line.
-    node : name of the node column, where it was found by its name.
-    """
-
-    features: tuple[str, ...]
-    header: tuple[str, ...]
-    time: str = ""
-    units: tuple[tuple[str, str], ...] = ()
-    delimiter: str = ","
-    node: str = ""
+    features: tuple[str, ...]  # names of the readings
+    header: tuple[str, ...]  # names of all fields of a CSV line; empty where lines are JSON
+    time: str = ""  # name of the time, or empty; names of several columns have a tab between them
+    units: tuple[tuple[str, str], ...] = ()  # pairs of a reading and its unit
+    delimiter: str = ","  # between two fields of a CSV line
+    node: str = ""  # name of the node column, where it was found by its name
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> LineFormat:

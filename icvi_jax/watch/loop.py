@@ -37,24 +37,14 @@ MOST_MEMORY, LEAST_MEMORY = 1 << 30, 1 << 32
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How samples are counted.
+    """How samples are counted."""
 
-    Attributes
-    ----------
-    keep_old : also count samples that are not later than the last one of their node.
-    late : seconds to wait for late samples.
-    silent_after : seconds without samples after which a node raises an alarm; 0 never.
-    every : seconds between checkpoints.
-    most_nodes : samples of further nodes are refused and counted; 0: as many as memory has room for.
-    agree : nodes that must have an alarm within some minutes before any is told.
-    """
-
-    keep_old: bool = False
-    late: float = 0.0
-    silent_after: float = 0.0
-    every: float = 30.0
-    most_nodes: int = 0
-    agree: int = 1
+    keep_old: bool = False  # also count samples that are not later than the last one of their node
+    late: float = 0.0  # seconds to wait for late samples
+    silent_after: float = 0.0  # seconds without samples after which a node raises an alarm; 0 never
+    every: float = 30.0  # seconds between checkpoints
+    most_nodes: int = 0  # samples of further nodes are refused and counted; 0: as many as memory has room for
+    agree: int = 1  # nodes that must have an alarm within some minutes before any is told
 
 
 class Counts(NamedTuple):

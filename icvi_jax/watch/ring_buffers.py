@@ -30,25 +30,17 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class History(NamedTuple):
-    """The last samples of one node, oldest first.
+    """The last samples of one node, oldest first."""
 
-    Attributes
-    ----------
-    time : seconds since 1970, or in the unit of the feed; NaN where unknown.
-    x : (n, p), the readings.
-    label, k, code, cause : cluster of each sample, number of clusters, alarm, and the column that raised it (−1 none).
-    score : of the first monitor.
-    values : (n, indices).
-    """
-
-    time: NDArray[np.float64]
-    x: NDArray[np.float64]
+    time: NDArray[np.float64]  # seconds since 1970, or in the unit of the feed; NaN where unknown
+    x: NDArray[np.float64]  # (n, p), the readings
+    # label, k, code, cause: cluster of each sample, number of clusters, alarm, and the column that raised it (−1 none)
     label: NDArray[np.int16]
     k: NDArray[np.int16]
     code: NDArray[np.uint8]
     cause: NDArray[np.int16]
-    score: NDArray[np.float32]
-    values: NDArray[np.float32]
+    score: NDArray[np.float32]  # of the first monitor
+    values: NDArray[np.float32]  # (n, indices)
 
 
 class RingBuffers:

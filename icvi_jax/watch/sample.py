@@ -23,18 +23,11 @@ Time = str | int | float | None
 
 
 class Sample(NamedTuple):
-    """One sample.
+    """One sample."""
 
-    Attributes
-    ----------
-    node : name of the node.
-    time : as in the input, or None.
-    x : the readings; NaN where one is missing.
-    """
-
-    node: str
-    time: Time
-    x: tuple[float, ...]
+    node: str  # name of the node
+    time: Time  # as in the input, or None
+    x: tuple[float, ...]  # the readings; NaN where one is missing
 
 
 def checked(node: str, time: Time, x: Sequence[float], features: Sequence[str]) -> Sample:

@@ -30,46 +30,39 @@ UNSEEN_HISTORY = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """Input, output and servers of a watch.
+    """Input, output and servers of a watch."""
 
-    Attributes
-    ----------
-    mqtt : host and topic of a broker to read from.
-    kafka : servers, topic and group to read from; without either, standard input is read.
-    folder : for the checkpoint, or None.
-    keep_old, late, agree, silent_after, most_nodes : as in the rules of a watch.
-    prometheus, address, worst : port and address of the metrics, and how many nodes have their own.
-    page, token, history : address of the live page, its token, and how many samples of a node it shows.
-    webhooks, alarms_mqtt, alarms_kafka : receivers of alarms.
-    cloudevents, webhook_text : the form of what webhooks get.
-    alertmanager, resend : addresses of Alertmanagers, and seconds between two times that a standing alarm is sent.
-    home_assistant : whether nodes are devices of Home Assistant, at the broker of the samples or of the alarms.
-    otlp : address of a receiver of OpenTelemetry.
-    """
-
-    mqtt: tuple[str, str] | None = None
+    mqtt: tuple[str, str] | None = None  # host and topic of a broker to read from
+    # servers, topic and group to read from; without either, standard input is read
     kafka: tuple[str, str, str] | None = None
-    folder: Path | None = None
+    folder: Path | None = None  # for the checkpoint, or None
+    # keep_old, late, agree, silent_after, most_nodes: as in the rules of a watch
     keep_old: bool = False
     late: float = 0.0
     agree: int = 1
     silent_after: float = 0.0
     most_nodes: int = 0
+    # prometheus, address, worst: port and address of the metrics, and how many nodes have their own
     prometheus: int | None = None
     address: str = "127.0.0.1"
     worst: int = 10
+    # page, token, history: address of the live page, its token, and how many samples of a node it shows
     page: str = ""
     token: str = ""
     history: int = 240
+    # webhooks, alarms_mqtt, alarms_kafka: receivers of alarms
     webhooks: tuple[str, ...] = ()
     alarms_mqtt: tuple[str, str] | None = None
     alarms_kafka: tuple[str, str] | None = None
+    # cloudevents, webhook_text: the form of what webhooks get
     cloudevents: bool = False
     webhook_text: str = ""
+    # alertmanager, resend: addresses of Alertmanagers, and seconds between two times that a standing alarm is sent
     alertmanager: tuple[str, ...] = ()
     resend: float = 60.0
+    # whether nodes are devices of Home Assistant, at the broker of the samples or of the alarms
     home_assistant: bool = False
-    otlp: str = ""
+    otlp: str = ""  # address of a receiver of OpenTelemetry
 
 
 def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -> bool:

@@ -35,14 +35,9 @@ REFUSED = "refused.jsonl"
 
 
 class Sink(Protocol):
-    """A receiver of alarms.
+    """A receiver of alarms."""
 
-    Attributes
-    ----------
-    name : of the receiver, for marks and messages.
-    """
-
-    name: str
+    name: str  # of the receiver, for marks and messages
 
     def send(self, line: str) -> None:
         """Send one alarm, a line of JSON; returns when it has arrived.

@@ -20,30 +20,20 @@ ONLY = ""
 
 
 class Message(NamedTuple):
-    """Lines that came together, and how to recognise them if they come again.
+    """Lines that came together, and how to recognise them if they come again."""
 
-    Attributes
-    ----------
-    lines : the lines.
-    node : name of the node of lines without one.
-    offset : position in a log, or −1 where there is none.
-    ticket : name of a message that a broker sends again until it is acknowledged; empty where it does not.
-    again : the broker says that it may have sent this message before.
-    topic, digest : of a retained message: topic, and what it says in short.
-    session : in which a retained message came: the first one of its topic in a session may have been counted long ago,
-        in another session; empty where every retained message is such a repeat.
-    handle : what the source acknowledges.
-    """
-
-    lines: Sequence[bytes]
-    node: str = ""
-    offset: int = -1
-    ticket: str = ""
-    again: bool = False
+    lines: Sequence[bytes]  # the lines
+    node: str = ""  # name of the node of lines without one
+    offset: int = -1  # position in a log, or −1 where there is none
+    ticket: str = ""  # name of a message that a broker sends again until it is acknowledged; empty where it does not
+    again: bool = False  # the broker says that it may have sent this message before
+    # topic, digest: of a retained message: topic, and what it says in short
     topic: str = ""
     digest: str = ""
+    # in which a retained message came: the first one of its topic in a session may have been counted long ago, in
+    # another session; empty where every retained message is such a repeat
     session: str = ""
-    handle: tuple[int, int] | None = None
+    handle: tuple[int, int] | None = None  # what the source acknowledges
 
 
 Batch = Mapping[str, Sequence[Message]]
@@ -55,13 +45,9 @@ class Source(Protocol):
 
     The loop takes a batch, writes it to the journal (where a part has one), then calls `acknowledge`, then computes.
     A source that sends a message again says so with `ticket` and `again`, or gives offsets; the loop skips what it has.
-
-    Attributes
-    ----------
-    name : for messages to a person.
     """
 
-    name: str
+    name: str  # for messages to a person
 
     def open(self, watch: WatchLoop) -> None:
         """Open the parts that this source has from the start, with `watch.open`; others may come and go later."""

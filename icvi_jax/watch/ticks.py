@@ -18,20 +18,12 @@ does so at most seven times."""
 
 
 class Block(NamedTuple):
-    """Samples to compute in one call.
+    """Samples to compute in one call."""
 
-    Attributes
-    ----------
-    samples : those of a node in time order; the first ones of all nodes before the second ones.
-    rows : row of each of their nodes.
-    depth : how many samples of the same node are before each one in the block.
-    length : a power of two; more than the largest depth.
-    """
-
-    samples: list[Sample]
-    rows: NDArray[np.intp]
-    depth: NDArray[np.intp]
-    length: int
+    samples: list[Sample]  # those of a node in time order; the first ones of all nodes before the second ones
+    rows: NDArray[np.intp]  # row of each of their nodes
+    depth: NDArray[np.intp]  # how many samples of the same node are before each one in the block
+    length: int  # a power of two; more than the largest depth
 
     def readings(self, streams: int, features: int) -> NDArray[np.float64]:
         """(streams, length, features); NaN where a node has no sample."""
@@ -41,21 +33,15 @@ class Block(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """Samples that the fleet has computed.
+    """Samples that the fleet has computed."""
 
-    Attributes
-    ----------
-    samples, rows, depth : as in a `Block`.
-    numbers : the number of each sample within its node, from 1.
-    reading : of these samples; the first axis of its arrays runs over them.
-    texts : what alarms of columns say, by the position of the sample and the name of the monitor.
-    """
-
+    # samples, rows, depth: as in a `Block`
     samples: list[Sample]
     rows: NDArray[np.intp]
     depth: NDArray[np.intp]
-    numbers: NDArray[np.int64]
-    reading: Reading
+    numbers: NDArray[np.int64]  # the number of each sample within its node, from 1
+    reading: Reading  # of these samples; the first axis of its arrays runs over them
+    # what alarms of columns say, by the position of the sample and the name of the monitor
     texts: dict[tuple[int, str], AlarmText]
 
 
