@@ -32,7 +32,7 @@ class Tail:
         limit = 4 * math.sqrt(self.square)
         if not free:
             excess = min(max(excess, -limit), limit)
-        self.n += 1
+        self.n = min(self.n + 1, 1000)
         g = max(2 / (self.n + 1), 1 / 80)
         self.mean += g * excess
         self.square = (1 - g) * (self.square + g * excess * excess)
