@@ -37,14 +37,10 @@ def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples
 
     Parameters
     ----------
-    alarms
-        Sample numbers, in any order.
-    changes
-        Sample numbers, in any order, all different.
-    tolerance
-        Largest delay that counts, in samples.
-    samples
-        Length of the stream.
+    alarms : sample numbers, in any order.
+    changes : sample numbers, in any order, all different.
+    tolerance : largest delay that counts, in samples.
+    samples : length of the stream.
 
     Returns
     -------

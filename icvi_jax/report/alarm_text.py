@@ -66,16 +66,11 @@ def describe(
 
     Parameters
     ----------
-    monitor
-        "change" or "stuck".
-    column
-        Its name; empty: it is not known which one.
-    recent
-        Values of that column in the last rows of the node, up to the one that raised the alarm, oldest first.
-    p
-        As in `Alarm.p`: for a change, the probability that a block of rows looks so unusual by chance.
-    times, rows
-        How many alarms this column had before, in how many rows.
+    monitor : "change" or "stuck".
+    column : its name; empty: it is not known which one.
+    recent : values of that column in the last rows of the node, up to the one that raised the alarm, oldest first.
+    p : as in `Alarm.p`: for a change, the probability that a block of rows looks so unusual by chance.
+    times, rows : how many alarms this column had before, in how many rows.
 
     Examples
     --------

@@ -30,10 +30,8 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
 
     Parameters
     ----------
-    readings
-        With values that lead with (T,) or (N, T).
-    times
-        (T,), the horizontal axis; None counts samples.
+    readings : with values that lead with (T,) or (N, T).
+    times : (T,), the horizontal axis; None counts samples.
     """
     from matplotlib.figure import Figure
 

@@ -35,57 +35,33 @@ class Result(NamedTuple):
 
     Attributes
     ----------
-    name
-        Name of the source.
-    nodes
-        Name of each stream.
-    features
-        Name of each of the p columns.
-    times
-        Time of each sample (T,), or None: samples are counted.
-    time_name
-        Name of the time column, or empty.
-    x
-        Samples (N, T, p).
-    values
-        Index values by name, (N, T) each.
-    about
-        What each index means, by name.
-    label
-        Persistent name of each sample's cluster (N, T), −1 for none.
-    k
-        Number of clusters (N, T).
-    codes
-        Alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0 quiet,
-        1 spike, 2 recovered, 3 distress.
-    standing
-        Whether a node is in distress, by the same names, (N, T) each.
-    score
-        How strong the alarm is, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
-    seen
-        False where a sample was missing, (N, T).
-    outlier, overflow
-        The sample fits no cluster; a new cluster was needed and there was no room, (N, T).
-    snapshots
-        Samples at which the centres were noted, (S,).
-    centers
-        Centres at these samples, (N, S, k, p); NaN for clusters that do not exist.
-    truth
-        True class of each sample (T,), or None; −1 where unknown.
-    settings
-        Pairs of a name and a value: which clusterer, which forgetting.
-    notes
-        Sentences about what was done when the file was read.
-    surprise
-        Squared distance from the nearest centre before the sample (N, T), or None.
-    marks
-        Whether the truth is 0 or 1 and marks events.
-    trust
-        How far the clusters of each node can be trusted at the end, or none where `Health` was not computed.
+    name : name of the source.
+    nodes : name of each stream.
+    features : name of each of the p columns.
+    times : time of each sample (T,), or None: samples are counted.
+    time_name : name of the time column, or empty.
+    x : samples (N, T, p).
+    values : index values by name, (N, T) each.
+    about : what each index means, by name.
+    label : persistent name of each sample's cluster (N, T), −1 for none.
+    k : number of clusters (N, T).
+    codes : alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0
+        quiet, 1 spike, 2 recovered, 3 distress.
+    standing : whether a node is in distress, by the same names, (N, T) each.
+    score : how strong the alarm is, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
+    seen : false where a sample was missing, (N, T).
+    outlier, overflow : the sample fits no cluster; a new cluster was needed and there was no room, (N, T).
+    snapshots : samples at which the centres were noted, (S,).
+    centers : centres at these samples, (N, S, k, p); NaN for clusters that do not exist.
+    truth : true class of each sample (T,), or None; −1 where unknown.
+    settings : pairs of a name and a value: which clusterer, which forgetting.
+    notes : sentences about what was done when the file was read.
+    surprise : squared distance from the nearest centre before the sample (N, T), or None.
+    marks : whether the truth is 0 or 1 and marks events.
+    trust : how far the clusters of each node can be trusted at the end, or none where `Health` was not computed.
     causes, chances
         Which column raised an alarm (−1: none), and its probability by chance, by the names of alarms, (N, T).
-    everyone
-        The scores of all nodes, where these are only the worst of them; or None.
+    everyone : the scores of all nodes, where these are only the worst of them; or None.
     """
 
     name: str

@@ -88,14 +88,10 @@ def read_table(
 
     Parameters
     ----------
-    path
-        Text file.
-    columns
-        Names of the columns, for error messages; each line must have as many fields.
-    lines
-        Lines read at a time.
-    header
-        Lines to skip at the start.
+    path : text file.
+    columns : names of the columns, for error messages; each line must have as many fields.
+    lines : lines read at a time.
+    header : lines to skip at the start.
 
     Yields
     ------

@@ -36,16 +36,11 @@ def read_gas(
 
     Parameters
     ----------
-    path
-        The file.
-    sensors
-        Which of the sixteen, from 1; the default is the first two of each type.
-    rows
-        Rows of a block; 100 are a second. Rows that do not fill a block at the end of the file are left out.
-    start, length
-        First block and how many; None is to the end.
-    lines
-        Lines read at a time.
+    path : the file.
+    sensors : which of the sixteen, from 1; the default is the first two of each type.
+    rows : rows of a block; 100 are a second. Rows that do not fill a block at the end of the file are left out.
+    start, length : first block and how many; None is to the end.
+    lines : lines read at a time.
 
     Returns
     -------
@@ -169,22 +164,15 @@ def read_sensorscope(
 
     Parameters
     ----------
-    path
-        File such as ``stbernard-meteo-18.txt``.
-    station
-        Lines of other stations are left out; None: all stations.
-    start, days, minutes
-        First local day, number of days and length of an interval, which must divide a day. None: from the first day
-        with a reading, and to the last.
-    features
-        Which measurements, from ``icvi_jax.streams.readers.MEASURED``.
-    utc_offset
-        Hours by which local time is ahead; 2 is Swiss summer time.
-    labels
-        ``"none"``: mode −1 everywhere, no changes. ``"paper"``: what the paper says about Le Genepi, station 18, from
-        2007-10-10: days 1–6 and 10–14 are mode 0, day 7 is mode 1, days 8–9 are mode 2. Only for this deployment.
-    lines
-        Lines read at a time.
+    path : file such as ``stbernard-meteo-18.txt``.
+    station : lines of other stations are left out; None: all stations.
+    start, days, minutes : first local day, number of days and length of an interval, which must divide a day. None:
+        from the first day with a reading, and to the last.
+    features : which measurements, from ``icvi_jax.streams.readers.MEASURED``.
+    utc_offset : hours by which local time is ahead; 2 is Swiss summer time.
+    labels : ``"none"``: mode −1 everywhere, no changes. ``"paper"``: what the paper says about Le Genepi, station 18,
+        from 2007-10-10: days 1–6 and 10–14 are mode 0, day 7 is mode 1, days 8–9 are mode 2. Only for this deployment.
+    lines : lines read at a time.
 
     Returns
     -------

@@ -30,15 +30,11 @@ def s1(
 
     Parameters
     ----------
-    seed
-        Of ``numpy.random.default_rng``.
-    segments
-        How many, modes 0, 1, 0, …
-    lengths
-        Shortest and longest segment, both possible; each length is uniform between them. Transitions are added.
-    steps, hold
-        Steps of a transition, and samples of each. With ``steps=1`` the change is abrupt, its first ``hold`` samples
-        still have mode −1.
+    seed : of ``numpy.random.default_rng``.
+    segments : how many, modes 0, 1, 0, …
+    lengths : shortest and longest segment, both possible; each length is uniform between them. Transitions are added.
+    steps, hold : steps of a transition, and samples of each. With ``steps=1`` the change is abrupt, its first ``hold``
+        samples still have mode −1.
 
     Returns
     -------
@@ -124,10 +120,8 @@ def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
 
     Parameters
     ----------
-    seed
-        Of ``numpy.random.default_rng``.
-    layout
-        The paper describes two streams with this name. ``"text"``: 500 samples of the first mode and 200 of each
+    seed : of ``numpy.random.default_rng``.
+    layout : the paper describes two streams with this name. ``"text"``: 500 samples of the first mode and 200 of each
         other, 1 % of each block perturbed at random places, n = 2500. ``"table"``: 700 and 200, and 1 % noisy samples
         appended to each block, n = 2727.
 
@@ -196,13 +190,10 @@ def s3(
 
     Parameters
     ----------
-    seed
-        Of ``numpy.random.default_rng``.
-    place
-        Where in its block the noise is: at random places, all at the end, or all at the start.
-    lengths
-        Samples of each block, more than 20; or ``"jittered"``: each block's length is uniform on 120 … 280, so that a
-        detector cannot score by counting to 200.
+    seed : of ``numpy.random.default_rng``.
+    place : where in its block the noise is: at random places, all at the end, or all at the start.
+    lengths : samples of each block, more than 20; or ``"jittered"``: each block's length is uniform on 120 … 280, so
+        that a detector cannot score by counting to 200.
 
     Returns
     -------

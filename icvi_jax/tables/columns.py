@@ -212,22 +212,14 @@ def sift(
 
     Parameters
     ----------
-    shown
-        Name of the file in messages.
-    features
-        Name of each column.
-    x
-        The values.
-    notes
-        Sentences so far; those about columns left out are added.
-    chosen
-        Whether the user named the columns.
-    node
-        The node of each row, if there are several.
-    keep_codes
-        Error codes are readings.
-    judge
-        Columns may be left out; otherwise only counters get one value.
+    shown : name of the file in messages.
+    features : name of each column.
+    x : the values.
+    notes : sentences so far; those about columns left out are added.
+    chosen : whether the user named the columns.
+    node : the node of each row, if there are several.
+    keep_codes : error codes are readings.
+    judge : columns may be left out; otherwise only counters get one value.
     """
     if not keep_codes and np.isin(x, list(CODES)).any():
         x = x.copy()

@@ -296,19 +296,13 @@ def read_fleet(
 
     Parameters
     ----------
-    source
-        File or folder; ``-`` is standard input.
-    columns
-        Names of the features; empty: all of them.
-    time
-        Name of the time column; empty: found as in `read`.
-    node
-        Name of the node column; empty: one whose name says so, such as ``node`` or ``station_id``.
-    every
-        Mean in windows of this length. Nodes whose times differ need windows; if this is empty, windows of the usual
-        interval are taken, and a note says so.
-    keep_codes
-        Take error codes such as −9999 as readings.
+    source : file or folder; ``-`` is standard input.
+    columns : names of the features; empty: all of them.
+    time : name of the time column; empty: found as in `read`.
+    node : name of the node column; empty: one whose name says so, such as ``node`` or ``station_id``.
+    every : mean in windows of this length. Nodes whose times differ need windows; if this is empty, windows of the
+        usual interval are taken, and a note says so.
+    keep_codes : take error codes such as −9999 as readings.
 
     Raises
     ------

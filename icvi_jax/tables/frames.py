@@ -37,12 +37,9 @@ def from_frame(
 
     Parameters
     ----------
-    data
-        A pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
-    columns, time, label
-        As in `read`.
-    name
-        Name of the stream in messages.
+    data : a pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
+    columns, time, label : as in `read`.
+    name : name of the stream in messages.
 
     Examples
     --------

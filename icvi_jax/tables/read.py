@@ -94,18 +94,13 @@ def read(
 
     Parameters
     ----------
-    source
-        Path of the file. Its format is found from its content, not from its name.
-    columns
-        Names of the features; empty: all columns of numbers that look like readings. Not used (with a note): time and
-        label, names such as ``anomaly`` or ``id``, constants, columns of two values, and counters.
-    time
-        Name of the time column; empty: the first that has dates, or numbers with a name such as ``time``, or times
+    source : path of the file. Its format is found from its content, not from its name.
+    columns : names of the features; empty: all columns of numbers that look like readings. Not used (with a note): time
+        and label, names such as ``anomaly`` or ``id``, constants, columns of two values, and counters.
+    time : name of the time column; empty: the first that has dates, or numbers with a name such as ``time``, or times
         since 1970 with a name that may mean a time.
-    label
-        Name of the column with the true class; empty: a column called ``label``, if there is one.
-    keep_codes
-        Take error codes such as −9999 as readings; otherwise they are missing, and a note says so.
+    label : name of the column with the true class; empty: a column called ``label``, if there is one.
+    keep_codes : take error codes such as −9999 as readings; otherwise they are missing, and a note says so.
 
     Raises
     ------

@@ -111,10 +111,8 @@ def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> 
 
     Parameters
     ----------
-    x
-        Rows in the order of the file.
-    node
-        The node of each row, if there are several: constants are looked for in each node.
+    x : rows in the order of the file.
+    node : the node of each row, if there are several: constants are looked for in each node.
 
     Examples
     --------

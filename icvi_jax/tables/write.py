@@ -65,12 +65,9 @@ def write_table(
 
     Parameters
     ----------
-    path
-        Ends in ``.csv``, ``.tsv`` or ``.parquet``.
-    columns
-        Arrays of equal length; NaN and NaT are written as empty cells.
-    texts
-        For columns of integers that stand for text: the text of each number. Two million rows are then two million
+    path : ends in ``.csv``, ``.tsv`` or ``.parquet``.
+    columns : arrays of equal length; NaN and NaT are written as empty cells.
+    texts : for columns of integers that stand for text: the text of each number. Two million rows are then two million
         small integers, not Python strings.
     """
     import duckdb

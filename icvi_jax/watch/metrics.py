@@ -44,10 +44,8 @@ class Metrics:
 
     Parameters
     ----------
-    watch
-        The live fleet.
-    worst
-        How many of the worst nodes have their own line.
+    watch : the live fleet.
+    worst : how many of the worst nodes have their own line.
     """
 
     def __init__(self, watch: WatchStatus, worst: int):
