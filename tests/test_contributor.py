@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SKELETON = ROOT / "icvi_jax" / "testing" / "skeleton"
+SKELETON = ROOT / "docs" / "howto" / "skeleton"
 PARTS = {"index": ("indices", "Index"), "clusterer": ("clusterers", "Clusterer"), "monitor": ("monitors", "Monitor")}
 
 
