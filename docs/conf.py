@@ -21,7 +21,14 @@ extensions = [
     "sphinx_copybutton",
 ]
 HELPERS = ("plots", "recordings", "study", "claims", "claim_tools", "claims_recorded")
-exclude_patterns = ["_build", "conf.py", "check_links.py", "howto/*.py", "howto/skeleton/*.py", *(f"notebooks/{name}.py" for name in HELPERS)]
+exclude_patterns = [
+    "_build",
+    "conf.py",
+    "check_links.py",
+    "howto/*.py",
+    "howto/skeleton/*.py",
+    *(f"notebooks/{name}.py" for name in HELPERS),
+]
 default_role = "code"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3

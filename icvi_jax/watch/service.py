@@ -18,9 +18,10 @@ from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.metrics import WatchStatus, serving
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.silences import ACKNOWLEDGED, Silences
-from icvi_jax.watch.sinks import Sender, Sink, open_sinks
+from icvi_jax.watch.sinks import Sink, open_sinks
 from icvi_jax.watch.source import Source, Stdin
 
 Item = TypeVar("Item")

@@ -78,7 +78,7 @@ def forget_retained_messages(_world, stack):
 
 def mark_before_delivery(_world, stack):
     """Alarms are marked as delivered before they are."""
-    from icvi_jax.watch.sinks import Sender
+    from icvi_jax.watch.retry import Sender
 
     def early(self, store):
         waiting = store.waiting(self.receiver.name, 100)

@@ -31,8 +31,8 @@ from icvi_jax.watch import kafka, mqtt
 from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
-from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.source import ONLY, Message
 from icvi_jax.watch.sse import ROOM, Broadcaster
 from icvi_jax.watch.views import fleet_view, summary

@@ -27,9 +27,9 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import WatchLoop
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.server import page_served
-from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.source import Message
 from icvi_jax.watch.webhook import Webhook
 

@@ -10,10 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from watching import alarms, begun, samples, taken, until
 
-from icvi_jax.watch import sinks
+from icvi_jax.watch import retry
 from icvi_jax.watch.journal import Store
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Printer, Sender, Webhook, open_sinks
+from icvi_jax.watch.sinks import Printer, open_sinks
+from icvi_jax.watch.webhook import Webhook
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def jumping(count=40):
 
 def test_a_webhook_that_fails_half_the_time_gets_every_alarm(receiver, monkeypatch, tmp_path):
     server, url = receiver
-    monkeypatch.setattr(sinks, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
     hook = Webhook(url)
     watch = begun(tmp_path, sinks=[hook.name])
     watch.take(taken(jumping()))
@@ -70,7 +72,7 @@ def test_a_webhook_that_fails_half_the_time_gets_every_alarm(receiver, monkeypat
 
 
 def test_a_receiver_that_is_away_does_not_hold_up_the_watch(monkeypatch):
-    monkeypatch.setattr(sinks, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
     hook = Webhook("http://127.0.0.1:9/")
     watch = begun(sinks=[hook.name])
     sender = Sender(hook, lambda: [watch.store]).start()

@@ -17,11 +17,11 @@ from test_plugs import alarm, pipe
 from watching import COMMAND, PATIENCE, lines, samples, until
 
 from icvi_jax.cli import main
-from icvi_jax.watch import sinks
+from icvi_jax.watch import retry
 from icvi_jax.watch.journal import Store
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.service import Service, open_plugs
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Sender
 from icvi_jax.watch.webhook import Refusal
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -183,8 +183,8 @@ def test_metrics_are_those_of_prometheus_under_names_of_opentelemetry(plug, rece
 
 
 def test_a_receiver_that_is_down_gets_all_later_and_nobody_waits(plug, receiver, monkeypatch):
-    monkeypatch.setattr(sinks, "FIRST", 0.01)
-    monkeypatch.setattr(sinks, "LONGEST", 0.02)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "LONGEST", 0.02)
     receiver.status = {"/v1/logs": 503, "/v1/metrics": 503}
     one = plug(OTEL_METRIC_EXPORT_INTERVAL="100")
     store = Store(sinks=[one.name])

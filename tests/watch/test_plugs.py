@@ -18,12 +18,13 @@ import pytest
 from test_broker import Broker, free_port
 from watching import PATIENCE, until
 
-from icvi_jax.watch import sinks
+from icvi_jax.watch import retry
 from icvi_jax.watch.alertmanager import EVENT_SECONDS, Alertmanager
 from icvi_jax.watch.journal import Store
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.service import Service, open_plugs, page_link
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Sender, open_sinks
+from icvi_jax.watch.sinks import open_sinks
 from icvi_jax.watch.webhook import Webhook, read_template
 
 
@@ -147,7 +148,7 @@ def pipe():
 
 
 def test_an_alertmanager_that_is_down_gets_all_later_and_nobody_waits(receiver, monkeypatch):
-    monkeypatch.setattr(sinks, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
     receiver.status = 503
     one = Alertmanager(receiver.url, ["xb"], resend=0.1)
     store = Store(sinks=[one.name])

@@ -10,10 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from watching import COMMAND, PATIENCE, lines, samples, until
 
-from icvi_jax.watch import sinks
+from icvi_jax.watch import retry
 from icvi_jax.watch.journal import Store
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Sender, Webhook
+from icvi_jax.watch.webhook import Webhook
 
 NAMES = [f"w-0-{n}-xb" for n in range(12)]
 
@@ -45,8 +46,8 @@ class Hook(ThreadingHTTPServer):
 
 @pytest.fixture
 def hook(monkeypatch):
-    monkeypatch.setattr(sinks, "FIRST", 0.002)
-    monkeypatch.setattr(sinks, "LONGEST", 0.01)
+    monkeypatch.setattr(retry, "FIRST", 0.002)
+    monkeypatch.setattr(retry, "LONGEST", 0.01)
     server = Hook()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
@@ -70,7 +71,7 @@ def sent(hook, store, silences=None):
 
 
 def set_aside(folder):
-    path = folder / sinks.REFUSED
+    path = folder / retry.REFUSED
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -80,19 +81,19 @@ def test_a_refused_alarm_does_not_hold_up_the_others(hook, tmp_path, capsys):
     sender = sent(hook, kept(tmp_path, hook))
     assert set(hook.got) == set(NAMES) - set(bad) and len(hook.got) == len(set(hook.got))
     tries = [hook.posts.count(name) for name in bad]
-    assert sinks.TRIES <= min(tries) and max(tries) <= sinks.TRIES + 2 and sender.refused == 3
+    assert retry.TRIES <= min(tries) and max(tries) <= retry.TRIES + 2 and sender.refused == 3
     letters = set_aside(tmp_path)
     assert [letter["alarm"]["id"] for letter in letters] == bad
     assert all(letter["receiver"] == sender.receiver.name and "400" in letter["error"] for letter in letters)
     told = [line for line in capsys.readouterr().err.splitlines() if "given up" in line]
-    assert len(told) == 3 and bad[0] in told[0] and sinks.REFUSED in told[0]
+    assert len(told) == 3 and bad[0] in told[0] and retry.REFUSED in told[0]
 
 
 def test_the_last_alarm_waits_until_another_one_shows_that_the_receiver_works(hook, tmp_path):
     hook.refuses = NAMES[1].__eq__
     store = kept(tmp_path, hook, NAMES[:2])
     sender = Sender(Webhook(hook.url), lambda: [store]).start()
-    until(lambda: hook.posts.count(NAMES[1]) > 2 * sinks.TRIES, "attempts")
+    until(lambda: hook.posts.count(NAMES[1]) > 2 * retry.TRIES, "attempts")
     assert len(store.waiting(sender.receiver.name)) == 1 and not set_aside(tmp_path)
     store.add(2, [(NAMES[2], json.dumps({"id": NAMES[2], "node": "a"}))])
     until(lambda: not store.waiting(sender.receiver.name), "the last one")
@@ -101,7 +102,7 @@ def test_the_last_alarm_waits_until_another_one_shows_that_the_receiver_works(ho
 
 
 def test_a_receiver_that_refuses_everything_for_a_while_gets_everything(hook, tmp_path):
-    hook.refuses = lambda key: len(hook.posts) < 10 * sinks.TRIES
+    hook.refuses = lambda key: len(hook.posts) < 10 * retry.TRIES
     sent(hook, kept(tmp_path, hook))
     assert sorted(set(hook.got)) == sorted(NAMES) and not set_aside(tmp_path)
 
@@ -111,7 +112,7 @@ def test_a_muted_alarm_shows_nothing(hook, tmp_path):
     silences = Silences()
     for name in NAMES[1:]:
         silences.set(name, True)
-    hook.refuses = lambda key: len(hook.posts) < 3 * sinks.TRIES
+    hook.refuses = lambda key: len(hook.posts) < 3 * retry.TRIES
     sent(hook, kept(tmp_path, hook), silences)
     assert hook.got == NAMES[:1] and not set_aside(tmp_path)
 
@@ -125,12 +126,12 @@ def test_without_a_folder_the_output_has_it(hook, capsys):
 def test_a_disk_that_is_full_loses_nothing(hook, tmp_path):
     """An alarm that cannot be set aside goes on waiting."""
     hook.refuses = NAMES[0].__eq__
-    (tmp_path / sinks.REFUSED).mkdir()
+    (tmp_path / retry.REFUSED).mkdir()
     store = kept(tmp_path, hook)
     sender = Sender(Webhook(hook.url), lambda: [store]).start()
-    until(lambda: hook.posts.count(NAMES[0]) > 2 * sinks.TRIES, "attempts")
+    until(lambda: hook.posts.count(NAMES[0]) > 2 * retry.TRIES, "attempts")
     assert store.waiting(sender.receiver.name)[0].line.count(NAMES[0])
-    (tmp_path / sinks.REFUSED).rmdir()
+    (tmp_path / retry.REFUSED).rmdir()
     until(lambda: not store.waiting(sender.receiver.name), "the others")
     sender.close()
     assert len(set_aside(tmp_path)) == 1

@@ -15,15 +15,16 @@ import pytest
 from watching import PIPE, begun, messages, samples, taken, until
 
 import icvi_jax as icvi
-from icvi_jax.watch import sinks
+from icvi_jax.watch import retry
 from icvi_jax.watch.lines import LineFormat, Reader
+from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Sender, Webhook
 from icvi_jax.watch.ticks import LONGEST, blocks
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
+from icvi_jax.watch.webhook import Webhook
 
 
 def fed(lines, **options):
@@ -109,7 +110,7 @@ def test_a_watch_that_is_stuck_is_not_healthy(require):
 
 
 def test_a_webhook_that_moves_or_talks_nonsense_has_not_taken_the_alarm(monkeypatch):
-    monkeypatch.setattr(sinks, "FIRST", 0.01)
+    monkeypatch.setattr(retry, "FIRST", 0.01)
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
