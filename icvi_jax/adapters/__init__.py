@@ -13,9 +13,9 @@
 
 from typing import TYPE_CHECKING
 
+from icvi_jax.adapters.center_slots import Slots
 from icvi_jax.adapters.follow import Followed, Watch, follow
 from icvi_jax.adapters.models import Foreign, River, Scikit, Snapshot
-from icvi_jax.adapters.slots import Slots
 
 if TYPE_CHECKING:
     from icvi_jax.adapters.river_metric import ValidityMetric

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river.metrics.base import ClusteringMetric
 
-from icvi_jax.adapters.slots import Slots, index_of
+from icvi_jax.adapters.center_slots import Slots, index_of
 from icvi_jax.panel import Panel, PanelState
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from icvi_jax.adapters.slots import index_of
+from icvi_jax.adapters.center_slots import index_of
 from icvi_jax.clusterers import SequentialKMeans
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline, PipelineState

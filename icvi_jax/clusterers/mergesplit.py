@@ -8,7 +8,7 @@ import math
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.numerics import traffic as traffic_of
+from icvi_jax.numerics import neighbour_counts as traffic_of
 from icvi_jax.numerics.arrays import (
     advance,
     cast,

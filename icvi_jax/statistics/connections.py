@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import larger, namespace, smaller
-from icvi_jax.numerics.traffic import cut, moved, nearest_two
+from icvi_jax.numerics.neighbour_counts import cut, moved, nearest_two
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.types import Array, DType, Merge, Namespace
 

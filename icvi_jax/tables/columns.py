@@ -10,15 +10,9 @@ from numpy.typing import NDArray
 
 from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.clock import believed_rows, unit_of
-from icvi_jax.tables.parse import Column, describe_formats
-from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.rules import (
-    CODES,
-    FILLS,
+from icvi_jax.tables.column_kinds import (
     by_name,
     by_values,
-    clear_codes,
-    code_notes,
     epoch_unit,
     freeze_counters,
     has_time_word,
@@ -27,6 +21,9 @@ from icvi_jax.tables.rules import (
     rows_by_node,
     sentences,
 )
+from icvi_jax.tables.error_codes import CODES, FILLS, clear_codes, code_notes
+from icvi_jax.tables.parse import Column, describe_formats
+from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.table import (
     Table,
     TableError,

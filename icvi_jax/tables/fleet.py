@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.tables.clock import believed_rows
+from icvi_jax.tables.column_kinds import rows_by_node
 from icvi_jax.tables.columns import ChosenColumns, from_epoch, numbers, pick, sift, table, times
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
-from icvi_jax.tables.rules import rows_by_node
 from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
 from icvi_jax.tables.windows import means, seconds, slots

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.tables.column_kinds import is_time_name, may_be_time
 from icvi_jax.tables.columns import from_epoch, sift
-from icvi_jax.tables.rules import is_time_name, may_be_time
 from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 
 if TYPE_CHECKING:

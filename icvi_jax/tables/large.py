@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from icvi_jax.numerics.arrays import LARGEST
 from icvi_jax.tables.clock import DAY
+from icvi_jax.tables.column_kinds import epoch_unit
 from icvi_jax.tables.columns import TOO_LARGE, from_epoch, pick, sift
+from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import (
     NODE_NAMES,
     TOGETHER,
@@ -33,7 +35,6 @@ from icvi_jax.tables.fleet import (
     usual_interval,
 )
 from icvi_jax.tables.raw_table import Sheet, typed_column, unmask
-from icvi_jax.tables.rules import FILLS, epoch_unit
 from icvi_jax.tables.table import TableError, Times, check_columns, check_samples, seconds_of
 from icvi_jax.tables.text import connect, counts, kind
 from icvi_jax.tables.windows import means, seconds, slots

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from icvi_jax.tables.rules import distinct
+from icvi_jax.tables.column_kinds import distinct
 from icvi_jax.tables.table import TableError, check_columns
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from icvi_jax.tables.column_kinds import is_time_name
 from icvi_jax.tables.fleet import NODE_NAMES
-from icvi_jax.tables.rules import is_time_name
 
 Record = dict[str, object]
 WRAPPERS = frozenset(("values", "fields", "data", "payload", "readings", "measurements", "metrics", "samples", "state"))

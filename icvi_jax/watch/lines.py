@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icvi_jax.numerics.arrays import LARGEST
+from icvi_jax.tables.column_kinds import by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.columns import NEEDED, OTHER_NAMES, PARTS
+from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
-from icvi_jax.tables.rules import FILLS, by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
 from icvi_jax.tables.text import MISSING
 from icvi_jax.watch.formats import check_pattern, line_protocol, node_in, records_of
 from icvi_jax.watch.sample import Sample, Time, known_as, order, said

@@ -27,7 +27,8 @@ from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.spec import changed
 from icvi_jax.tables.clock import Clock, Verdict
-from icvi_jax.tables.rules import CODES, LEAST_ROWS, counters_in, is_code
+from icvi_jax.tables.column_kinds import LEAST_ROWS, counters_in
+from icvi_jax.tables.error_codes import CODES, is_code
 from icvi_jax.text import say
 from icvi_jax.types import Alarm
 from icvi_jax.watch.alarms import alarms_of, score_of

@@ -10,7 +10,7 @@ import pytest
 from icvi_jax.cli import main
 from icvi_jax.cli.model import apart, spreads_of
 from icvi_jax.tables import TableError, from_frame, read, read_fleet, write_table
-from icvi_jax.tables.rules import by_name
+from icvi_jax.tables.column_kinds import by_name
 
 ROWS = 120
 RNG = np.random.default_rng(0)

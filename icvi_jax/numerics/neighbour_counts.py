@@ -1,4 +1,7 @@
-"""Traffic: how often two slots were the nearest and second nearest of a sample, in counts (k, k, *streams)."""
+"""Neighbour counts: how often two slots were the nearest and second nearest of a sample, (k, k, *streams).
+
+`MergeSplit` links slots with enough of this traffic between them, and `CONN` is made of it.
+"""
 
 from __future__ import annotations
 
