@@ -179,10 +179,7 @@ def join(panel: Panel, earlier: PanelState, later: PanelState, fade: Array, aliv
         for earlier_one, later_one in zip(earlier.prototypes[2:], later.prototypes[2:])
     )
     prototypes = Prototypes(
-        xp.where(empty, old, new),
-        xp.where(empty, earlier.prototypes.active, later.prototypes.active),
-        names,
-        masses,
+        xp.where(empty, old, new), xp.where(empty, earlier.prototypes.active, later.prototypes.active), names, masses
     )
     room = COUNT_LIMIT - earlier.missing
     missing = earlier.missing + xp.where(later.missing < room, later.missing, room)

@@ -228,11 +228,7 @@ def merge_slots(slots: Slots, merge: tuple[Array, Array]) -> Slots:
     q = (na * qa + nb * qb) / m + na * nb * squares(va - vb) / (m * m)
     old_v, old_n, old_q = slots
     into, _ = merge
-    return (
-        xp.where(into[:, None, ...], v, old_v),
-        xp.where(into, m, old_n),
-        xp.where(into, q, old_q),
-    )
+    return (xp.where(into[:, None, ...], v, old_v), xp.where(into, m, old_n), xp.where(into, q, old_q))
 
 
 def place_slot(slots: Slots, x: Array, new: Array, split: Array) -> Slots:

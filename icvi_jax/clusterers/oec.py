@@ -253,12 +253,7 @@ class OnlineEllipsoidal(Clusterer):
 
 
 def _share(
-    state: EllipsoidalState,
-    d: Array,
-    triples: list[tuple[Array, Array, Array]],
-    u: Array,
-    member: Array,
-    memory: Array,
+    state: EllipsoidalState, d: Array, triples: list[tuple[Array, Array, Array]], u: Array, member: Array, memory: Array
 ) -> EllipsoidalState:
     """Add the sample to its clusters, each with its share of the memberships; without weight nothing changes."""
     w = ellipsoid.shares(u, member)

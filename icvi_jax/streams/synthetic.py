@@ -180,9 +180,7 @@ def centers() -> NDArray[np.float64]:
 
 
 def s3(
-    seed: int = 0,
-    place: Literal["random", "end", "start"] = "random",
-    lengths: int | Literal["jittered"] = 200,
+    seed: int = 0, place: Literal["random", "end", "start"] = "random", lengths: int | Literal["jittered"] = 200
 ) -> Stream:
     """Draw S3: blocks from ``N(c_i, I)``, ``c_i`` around a circle of radius 10; noise from ``N(0, I)``.
 

@@ -24,15 +24,7 @@ from icvi_jax.tables.column_kinds import (
 from icvi_jax.tables.error_codes import CODES, FILLS, clear_codes, code_notes
 from icvi_jax.tables.parse import Column, describe_formats
 from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.table import (
-    Table,
-    TableError,
-    Times,
-    check_samples,
-    marks_stretches,
-    number_labels,
-    seconds_of,
-)
+from icvi_jax.tables.table import Table, TableError, Times, check_samples, marks_stretches, number_labels, seconds_of
 
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 OTHER_NAMES = {"yr": "year", "mon": "month", "dom": "day", "hr": "hour", "min": "minute", "sec": "second"}
@@ -280,9 +272,7 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
     if not unit and number.size and number.min() >= 3.2e8 and number.max() < 4.1e18:  # units that follow each other
         units = np.array([unit_of(value) for value in number.tolist()])
         unit = units if units.all() else 0.0
-    if isinstance(unit, np.ndarray):
-        return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]")
-    return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if unit else number
+    return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if np.all(unit) else number
 
 
 def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:

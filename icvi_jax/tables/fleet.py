@@ -15,7 +15,7 @@ from icvi_jax.tables.columns import ChosenColumns, from_epoch, numbers, pick, si
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
-from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_samples, seconds_of, some_names
+from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_names, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
 from icvi_jax.tables.windows import means, seconds, slots
 
@@ -143,11 +143,7 @@ def split_names(
     for pairs in _splittings(names):
         nodes, variables = (tuple(dict.fromkeys(part)) for part in zip(*pairs))
         if len(nodes) > 1 and len(nodes) * len(variables) == len(names) == len(set(pairs)):
-            absent = next((name for name in wanted if name not in variables), None)
-            if absent is not None:
-                raise TableError(
-                    shown, f"there is no such variable; the columns have {', '.join(variables[:20])}", 1, None, absent
-                )
+            check_names(shown, wanted, variables, "variable")
             variables = tuple(wanted) or variables
             return nodes, variables, np.array([[pairs.index((node, v)) for v in variables] for node in nodes])
     if any(separator in name for name in names for separator in "_.:/"):
@@ -182,18 +178,8 @@ def _splittings(names: Sequence[str]) -> Iterable[list[tuple[str, str]]]:
 MOST_NOTES = 6
 
 
-class Folder(NamedTuple):
-    """The nodes and their readings, as the files have them."""
-
-    nodes: tuple[str, ...]
-    features: tuple[str, ...]
-    readings: Readings
-    time_name: str
-    notes: list[str]
-
-
-def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: bool = False) -> Folder:
-    """Read all files that are not hidden and have the most frequent extension.
+def _from_folder(folder: Path, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
+    """Read all files that are not hidden and have the most frequent extension, each one a node.
 
     A column without a reading in one file is missing in that node. A column that some file does not have is left out,
     unless it was asked for: then that is an error.
@@ -216,7 +202,9 @@ def read_folder(folder: Path, columns: Sequence[str], time: str, keep_codes: boo
     notes += told_once(names, [part.notes for part in parts]) + _left_out(names, [part.features for part in parts])
     stems = tuple(path.stem for path in files)
     nodes = stems if len(set(stems)) == len(stems) else tuple(names)
-    return Folder(nodes, features, Readings(which, axis, x), parts[0].time_name, notes)
+    picked = ChosenColumns([], None, None, notes, bool(columns))
+    fleet = _fleet(folder.name, nodes, features, Readings(which, axis, x), picked, every, keep_codes)
+    return fleet._replace(time_name=parts[0].time_name)
 
 
 def files_in(folder: Path) -> tuple[list[Path], list[str]]:
@@ -310,10 +298,7 @@ def read_fleet(
         One line that names file, row and column.
     """
     if str(source) != "-" and Path(source).is_dir():
-        found = read_folder(Path(source), columns, time, keep_codes)
-        picked = ChosenColumns([], None, None, found.notes, bool(columns))
-        fleet = _fleet(Path(source).name, found.nodes, found.features, found.readings, picked, every, keep_codes)
-        return fleet._replace(time_name=found.time_name)
+        return _from_folder(Path(source), columns, time, every, keep_codes)
     with located(source) as (path, shown):
         what = kind(path, shown)
         if what in ("npy", "npz"):
@@ -358,11 +343,7 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
         x = np.full((len(flat), len(features)), np.nan)
         x[np.arange(len(flat)), row_feature] = flat
         if columns:
-            absent = next((name for name in columns if name not in features), None)
-            if absent is not None:
-                raise TableError(
-                    sheet.shown, f"there is no such variable; the file has {', '.join(features[:20])}", 1, None, absent
-                )
+            check_names(sheet.shown, columns, features, "variable")
             x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
         picked = picked._replace(chosen=bool(columns))
     else:
@@ -417,11 +398,7 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
     )
     features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[2] + 1))
     if columns:
-        absent = next((name for name in columns if name not in features), None)
-        if absent is not None:
-            raise TableError(
-                shown, f"there is no such feature; the file has {', '.join(features[:20])}", 1, None, absent
-            )
+        check_names(shown, columns, features, "feature")
         x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
     clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.column_kinds import is_time_name, may_be_time
 from icvi_jax.tables.columns import from_epoch, sift
-from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.table import Table, TableError, check_names, check_samples, marks_stretches, number_labels
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -55,15 +55,7 @@ def from_frame(
     if not all(isinstance(name, str) for name in frame.columns):  # pandas takes numbers as names
         frame = frame.rename({name: str(name) for name in frame.columns})
     schema = frame.schema
-    for wanted in (*columns, *filter(None, (time, label))):
-        if wanted not in schema:
-            raise TableError(
-                name,
-                f"there is no such column; the table has {', '.join(map(repr, list(schema)[:20]))}",
-                None,
-                None,
-                wanted,
-            )
+    check_names(name, [*columns, *filter(None, (time, label))], list(schema), has="table")
     dates = [key for key, kind in schema.items() if kind.is_temporal()]
     numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
     free = [key for key in numeric if key not in columns]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.tables.parse import Column, column_of
-from icvi_jax.tables.table import TableError, check_columns
+from icvi_jax.tables.table import TableError, check_columns, check_names
 from icvi_jax.tables.text import connect, counts, load_text, locate, unglobbed
 
 if TYPE_CHECKING:
@@ -36,11 +36,9 @@ class Sheet(NamedTuple):
 
     def find(self, name: str) -> Column:
         """Find a column by its name; the error lists the names that exist."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        names = ", ".join(repr(column.name) for column in self.columns[:20])
-        raise TableError(self.shown, f"there is no such column; the file has {names}", 1, None, name)
+        names = [column.name for column in self.columns]
+        check_names(self.shown, [name], names)
+        return self.columns[names.index(name)]
 
     def fetch(self, columns: Sequence[Column]) -> list[NDArray[np.generic]]:
         """Fetch columns in file order; a value that is not of its column's kind is an error."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables import raw_table as sheet
 from icvi_jax.tables.columns import from_epoch, sift, table
-from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.table import Table, TableError, check_names, check_samples, marks_stretches, number_labels
 from icvi_jax.tables.text import kind
 
 SAMPLES = ("X", "x", "data", "samples", "values", "readings")
@@ -186,11 +186,7 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep
     )
     features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[1] + 1))
     if columns:
-        for name in columns:
-            if name not in features:
-                raise TableError(
-                    shown, f"there is no such column; the file has {', '.join(features[:20])}", 1, None, name
-                )
+        check_names(shown, columns, features)
         x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
     notes: list[str] = []
     features, x = sift(shown, features, x, notes, bool(columns), None, keep_codes)
