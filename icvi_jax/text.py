@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
+from collections.abc import Iterable
 
 
 def one_line(text: str) -> str:
@@ -26,6 +28,18 @@ def counted(number: int, thing: str) -> str:
     ('1 node', '2,000 nodes')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
+    """A question about the known name that is most like this one; empty if none is.
+
+    Examples
+    --------
+    >>> did_you_mean("tmep", ["temp", "hum"])
+    "did you mean 'temp'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"{before}did you mean {close[0]!r}?" if close else ""
 
 
 def say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
 from icvi_jax.tables.cycle import cycle
+from icvi_jax.text import did_you_mean
 
 NONE = "none"
 """Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""
@@ -35,8 +35,7 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
     names = list(dict.fromkeys(alarms.monitor))
     for name in names:
         if name not in KINDS:
-            close = difflib.get_close_matches(name, KINDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "icvi monitors lists them"
+            hint = did_you_mean(name, KINDS) or "icvi monitors lists them"
             raise ValueError(f"--monitor: there is no monitor {name!r}; {hint}")
     if alarms.patience < 1:
         raise ValueError(f"--patience {alarms.patience}: expected 1 row or more")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable
 
 from icvi_jax.cli.options import Model
 from icvi_jax.cli.summary import say, tell_table
 from icvi_jax.clusterers import Clusterer, ClustererEntry, catalogue
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.portfolio import Portfolio
+from icvi_jax.text import did_you_mean
 
 USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
@@ -26,7 +25,9 @@ def entry_of(name: str) -> ClustererEntry:
     """The clusterer of that name."""
     known = {entry.name: entry for entry in catalogue()}
     if name not in known:
-        raise ValueError(f"--clusterer: there is no {name!r}; {_meant(name, known) or 'icvi clusterers lists them'}")
+        raise ValueError(
+            f"--clusterer: there is no {name!r}; {did_you_mean(name, known) or 'icvi clusterers lists them'}"
+        )
     return known[name]
 
 
@@ -63,7 +64,7 @@ def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
         given.insert(0, ("memory", "=", str(model.memory)))
     for name, sign, text in given:
         if name not in known:
-            hint = _meant(name, known) or f"it has {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
             raise ValueError(f"{owner}: there is no option {name!r}; {hint}")
         if not sign:
             raise ValueError(f"--set {name}: expected {name}=VALUE")
@@ -82,11 +83,6 @@ def _value(owner: str, name: str, text: str, default: object) -> object:
     except ValueError:
         expected = "a number" if isinstance(default, float) else "an integer"
         raise ValueError(f"{owner}: {name}={text}: expected {expected}") from None
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def clusterer_in(pipe: Pipeline) -> Clusterer:
@@ -110,8 +106,8 @@ def described(clusterer: Clusterer) -> str:
     return ", ".join(parts)
 
 
-def show_clusterers() -> int:
-    """Print the catalogue of clusterers."""
+def clusterers() -> int:
+    """List the clusterers: what each one is for, what it forgets, when not to use it, and its options."""
     tell_table(
         ("name", "clusters", "what it is for", "it forgets", "when not to use it"),
         [

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
 from icvi_jax.cli.compute import RAISED, Kind, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Alarms, Data, Model, Output, PanelOptions
+from icvi_jax.cli.options import MODEL, Alarms, Config, Data, InData, Model, Output, PanelOptions, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.run import check_length, table_of
 from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
@@ -32,25 +34,42 @@ from icvi_jax.report.result import (
 MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns
 
 
-def compare_command(
-    source: str,
-    names: tuple[str, ...],
-    ks: tuple[int, ...],
-    seed: int,
-    label: str,
-    data: Data,
-    panel: PanelOptions,
-    alarms: Alarms,
-    output: Output,
+def compare(
+    source: Source = "s2",
+    /,
+    *,
+    clusterer: Annotated[tuple[str, ...], Parameter(group=MODEL, metavar="NAME")] = (),
+    k: Annotated[tuple[int, ...], Parameter(name="-k", group=MODEL)] = (2, 3, 4, 6, 8),
+    seed: Annotated[int, InData] = 0,
+    label: Annotated[str, InData] = "",
+    data: Data = Data(),
+    panel: PanelOptions = PanelOptions(),
+    alarms: Alarms = Alarms(),
+    output: Output = Output(),
+    config: Config = Config(),
 ) -> int:
-    """Run every candidate on the same samples, and say which one each index prefers."""
+    """Run several clusterers on one stream: which k fits best, and which index raises the first alarm?
+
+    Parameters
+    ----------
+    source
+        A file or a built-in stream, as for `run`.
+    clusterer
+        Clusterers to try; all of them if not given. `icvi clusterers` lists them.
+    k
+        Numbers of clusters to try with `sk-means`, and with those of `--clusterer` that take a k.
+    seed
+        Seed of a built-in stream.
+    label
+        Column with the true class of each row: alarms are compared with its changes.
+    """
     check_output(output)
     table, stream_k = table_of(source, seed, label, "auto", data)
     model = Model(**asdict(panel))
     spreads = spreads_of(table)
     alarms, season = in_season(alarms, table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
-    candidates = candidates_of(model, names, ks)
+    candidates = candidates_of(model, clusterer, k)
     results, budget = [], budget_of(alarms, table)
     for candidate in candidates.values():
         pipe = pipeline_of(candidate, stream_k, watch_all=True, alarms=alarms, budget=budget)

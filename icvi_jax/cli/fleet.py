@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from cyclopts import Parameter
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import choosing_k, clusterer_in
 from icvi_jax.cli.compute import compute
+from icvi_jax.cli.large import goes_large, large_command
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Alarms, Data, Model, Output
+from icvi_jax.cli.options import DATA, Alarms, Config, Data, InData, Model, Output, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
 from icvi_jax.report.alarm_text import at
@@ -23,8 +26,38 @@ from icvi_jax.text import counted
 SHOWN, COLUMNS = 10, 3
 
 
-def fleet_command(source: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
-    """Read, compute, rank, write."""
+def fleet(
+    source: Source,
+    /,
+    *,
+    node: Annotated[str, InData] = "",
+    query: Annotated[str, Parameter(group=DATA, metavar="SQL")] = "",
+    large: Annotated[bool | None, Parameter(group=DATA, negative="--no-large")] = None,
+    data: Data = Data(),
+    model: Model = Model(),
+    alarms: Alarms = Alarms(),
+    output: Output = Output(),
+    config: Config = Config(),
+) -> int:
+    """Validate many nodes at once, rank them by distress, and write readings and a report.
+
+    Parameters
+    ----------
+    source
+        A long table with a node column, a wide table (`node_variable` columns), a folder with one file per node, or
+        an NPZ file with an array (nodes, steps, features). Or a database, with --query: `duckdb:///data/plant.db`,
+        `postgres://host/db`.
+    node
+        Column that names the node; if not given, it is found by its name (`node`, `station_id`, …).
+    query
+        What to ask the database: `SELECT node, time, celsius FROM readings`.
+    large
+        Never have the whole table in memory: all alarms are written, and readings and curves of the worst thousand
+        nodes. The default for databases, and for Parquet with a node column that would take a quarter of the memory or
+        is in several files. A run that was stopped goes on where it was.
+    """
+    if goes_large(source, node, query, large):
+        return large_command(source, query, node, data, model, alarms, output)
     check_output(output)
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")

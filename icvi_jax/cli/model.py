@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import warnings
 
 import numpy as np
@@ -16,6 +15,7 @@ from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
+from icvi_jax.text import did_you_mean
 
 SEVERAL = "needs a clusterer with several prototypes per cluster, such as --clusterer merge-split"
 USUAL_ALARMS = Alarms()
@@ -33,8 +33,7 @@ def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.In
     names = fit if "all" in model.index else list(dict.fromkeys(model.index))
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "icvi indices lists them"
+            hint = did_you_mean(name, known) or "icvi indices lists them"
             if "." in name or "/" in name:
                 hint = "the source goes before --index"
             raise ValueError(f"--index: there is no index {name!r}; {hint}")

@@ -12,6 +12,10 @@ DATA = Group("Data", sort_key=1)
 MODEL = Group("Clusters and indices", sort_key=2)
 ALARMS = Group("Alarms", sort_key=3)
 OUTPUT = Group("Output", sort_key=4)
+STDIN = "stdin:"
+"""Replaces `-` while parsing: if SOURCE could begin with a hyphen, a mistyped option would be taken for it."""
+Source = Annotated[str, Parameter(converter=lambda _type, tokens: tokens[0].value.replace(STDIN, "-"), group=DATA)]
+InData = Parameter(group=DATA)
 
 
 @Parameter(name="*", group=MODEL)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 
-from icvi_jax import calibrate
+import icvi_jax as icvi
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import choosing_k, clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Alarms, Data, Model, Output
+from icvi_jax.cli.options import Alarms, Config, Data, InData, Model, Output, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import summarize
 from icvi_jax.report.result import judged_by_truth
@@ -84,10 +85,33 @@ def check_length(table: Table, needed: int) -> None:
         )
 
 
-def run_command(
-    source: str, seed: int, label: str, format: str, data: Data, model: Model, alarms: Alarms, output: Output
+def run(
+    source: Source = "s2",
+    /,
+    *,
+    seed: Annotated[int, InData] = 0,
+    label: Annotated[str, InData] = "",
+    format: Annotated[Literal["auto", "sensorscope", "gas"], InData] = "auto",
+    data: Data = Data(),
+    model: Model = Model(),
+    alarms: Alarms = Alarms(),
+    output: Output = Output(),
+    config: Config = Config(),
 ) -> int:
-    """Read, compute, write, and print what happened."""
+    """Validate the clustering of one stream and write readings, a plot and a report.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV, Parquet, NPY, NPZ; `-` is standard input) or a built-in stream: `s1`, `s2`, `s3`.
+    seed
+        Seed of a built-in stream.
+    label
+        Column with the true class of each row, or 1 in events; if not given, a column called `label`. Terminal and
+        report say how many true changes the alarms found, how late, how many were false, and what chance would get.
+    format
+        `sensorscope`: a meteo file of that project. `gas`: a file of the UCI gas sensor array. `auto`: a plain table.
+    """
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
     model = choosing_k(model, len(table.x)) if stream_k is None else model
@@ -104,12 +128,29 @@ def run_command(
     return 0
 
 
-def calibrate_command(source: str, replicas: int, data: Data, model: Model, alarms: Alarms) -> int:
-    """Print the false-alarm rate that was really there, and the rate to ask for."""
+def calibrate(
+    source: Source,
+    /,
+    *,
+    replicas: Annotated[int, InData] = 200,
+    data: Data = Data(),
+    model: Model = Model(),
+    alarms: Alarms = Alarms(),
+    config: Config = Config(),
+) -> int:
+    """Measure the false-alarm rate on quiet streams made like the rows of a file, and say which rate to ask for.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV, Parquet, NPY, NPZ; `-` is standard input) or a built-in stream: `s1`, `s2`, `s3`.
+    replicas
+        Number of quiet streams that are made.
+    """
     table, stream_k = table_of(source, 0, "", "auto", data)
     model = choosing_k(model, len(table.x)) if stream_k is None else model
     alarms, _ = in_season(alarms, table)
     pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
-    found = calibrate(pipe, table.x, replicas=replicas)
+    found = icvi.calibrate(pipe, table.x, replicas=replicas)
     print(f"{found}\n--false-alarms {1e4 * found.ask:.3g}/10000")
     return 0

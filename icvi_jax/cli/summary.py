@@ -66,8 +66,8 @@ def with_bar(items: Sequence[T], what: str) -> Iterable[T]:
     return track(items, what, console=Console(stderr=True), transient=True)
 
 
-def show_indices() -> int:
-    """Print the catalogue of indices."""
+def indices() -> int:
+    """List the indices, which direction is good, and what each one says."""
     from icvi_jax.indices import catalogue
 
     rows = []
@@ -79,8 +79,8 @@ def show_indices() -> int:
     return 0
 
 
-def show_monitors() -> int:
-    """Print the monitors."""
+def monitors() -> int:
+    """List the monitors, what each one listens to, and what it says."""
     from icvi_jax.cli.alarms import KINDS
     from icvi_jax.monitors import SampleMonitor
 
@@ -93,8 +93,8 @@ def show_monitors() -> int:
     return 0
 
 
-def show_datasets() -> int:
-    """Print the built-in streams and the published file formats that can be read."""
+def datasets() -> int:
+    """List the built-in streams."""
     from icvi_jax.streams import catalogue
 
     rows = [

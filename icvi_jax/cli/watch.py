@@ -9,14 +9,24 @@ import sys
 from icvi_jax.cli.alarms import budget_of
 from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
-from icvi_jax.cli.options import Alarms, Feed, Model, ServiceOptions
+from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.service import Service, serve
 
 
-def watch_command(feed: Feed, site: ServiceOptions, model: Model, alarms: Alarms) -> int:
-    """Watch until the input ends or the process is stopped."""
+def watch(
+    *,
+    feed: Feed = Feed(),
+    model: Model = Model(),
+    alarms: Alarms = Alarms(),
+    site: ServiceOptions = ServiceOptions(),
+    config: Config = Config(),
+) -> int:
+    """Validate live samples and print every alarm as a line of JSON.
+
+    Reads JSON objects or CSV with a header, one sample per line, from standard input: `mosquitto_sub … | icvi watch`.
+    """
     remember_programs()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal uses
