@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
-from icvi_jax.cli.compute import RAISED, Kind, compute
+from icvi_jax.cli.compute import RAISED, compute
 from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import MODEL, Alarms, Config, Data, InData, Model, Output, PanelOptions, Source
 from icvi_jax.cli.outputs import check_output, write_all
@@ -31,6 +31,7 @@ from icvi_jax.report.result import (
     true_changes,
 )
 
+OF_EACH = "x label k seen outlier overflow surprise values codes standing score causes chances".split()
 MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns
 
 
@@ -102,8 +103,11 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     """Make one result of many, each candidate a node."""
     first, slots = results[0], max(result.centers.shape[2] for result in results)
 
-    def by_name(fields: list[dict[str, NDArray[Kind]]]) -> dict[str, NDArray[Kind]]:
-        return {name: np.concatenate([field[name] for field in fields]) for name in fields[0]}
+    def joined(field: str) -> Any:
+        each = [getattr(result, field) for result in results]
+        if isinstance(each[0], dict):
+            return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+        return np.concatenate(each)
 
     shots = max((result.snapshots for result in results), key=len)
     centers = np.full((len(results), len(shots), slots, len(first.features)), np.nan)
@@ -119,19 +123,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         snapshots=shots,
         centers=centers,
         settings=tuple(settings),
-        x=np.concatenate([result.x for result in results]),
-        label=np.concatenate([result.label for result in results]),
-        k=np.concatenate([result.k for result in results]),
-        seen=np.concatenate([result.seen for result in results]),
-        outlier=np.concatenate([result.outlier for result in results]),
-        overflow=np.concatenate([result.overflow for result in results]),
-        surprise=np.concatenate([result.surprise for result in results if result.surprise is not None]),
-        values=by_name([result.values for result in results]),
-        codes=by_name([result.codes for result in results]),
-        standing=by_name([result.standing for result in results]),
-        score=by_name([result.score for result in results]),
-        causes=by_name([result.causes for result in results]),
-        chances=by_name([result.chances for result in results]),
+        **{field: joined(field) for field in OF_EACH},
         trust=tuple(trust for result in results for trust in result.trust),
     )
 

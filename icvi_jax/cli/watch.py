@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from dataclasses import fields
 
 from icvi_jax.cli.alarms import budget_of
 from icvi_jax.cli.compute import remember_programs
@@ -12,6 +13,7 @@ from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Rules
 from icvi_jax.watch.service import Service, serve
 
 
@@ -60,28 +62,22 @@ def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:
         raise ValueError("--kafka: name the topic with --topic")
     if feed.kafka and feed.mqtt:
         raise ValueError("--kafka and --mqtt: give only one of them")
-    return Service(
-        mqtt=feed.mqtt,
-        kafka=(feed.kafka, feed.topic, feed.group) if feed.kafka else None,
-        folder=folder,
+    given = vars(feed) | vars(site)
+    same = {field.name for field in fields(Service)} & given.keys()
+    rules = Rules(
         keep_old=feed.keep_old,
         late=feed.late,
+        silent_after=site.silent_after,
+        every=10.0 if feed.kafka else 30.0,  # what is not in a checkpoint is read again from the log
         most_nodes=feed.most_nodes,
         agree=alarms.agree,
-        silent_after=site.silent_after,
-        prometheus=site.prometheus,
-        address=site.prometheus_address,
-        worst=site.worst,
-        page=site.serve,
-        token=os.environ.get("ICVI_SERVE_TOKEN", ""),
-        history=site.history,
-        webhooks=site.webhook,
-        alarms_mqtt=site.alarms_mqtt,
-        alarms_kafka=site.alarms_kafka,
-        cloudevents=site.cloudevents,
-        webhook_text=site.webhook_text,
-        alertmanager=site.alertmanager,
-        resend=site.resend,
-        home_assistant=site.home_assistant,
-        otlp=site.otlp,
     )
+    different = {
+        "kafka": (feed.kafka, feed.topic, feed.group) if feed.kafka else None,
+        "folder": folder,
+        "address": site.prometheus_address,
+        "page": site.serve,
+        "token": os.environ.get("ICVI_SERVE_TOKEN", ""),
+        "webhooks": site.webhook,
+    }
+    return Service(rules=rules, **{name: given[name] for name in same} | different)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from icvi_jax.text import say
 from icvi_jax.watch.alarms import plain
-from icvi_jax.watch.mqtt import TIMEOUT, client
+from icvi_jax.watch.mqtt import client, publish
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.views import DISTRESS, NEWS, SILENT, states
 
@@ -136,14 +136,7 @@ class HomeAssistant:
                 self._heads[node] = told
 
     def _publish(self, topic: str, text: str, wait: bool = False) -> None:
-        """Publish a retained message; `wait` until the broker has it."""
-        if not self._client.is_connected():
-            raise OSError("there is no broker yet")
-        sent = self._client.publish(topic, text.encode(), qos=1, retain=True)
-        if wait:
-            sent.wait_for_publish(TIMEOUT)
-            if not sent.is_published():
-                raise OSError("the broker does not answer")
+        publish(self._client, topic, text, retain=True, wait=wait)
 
     def close(self) -> None:
         """Say that the devices are unavailable, and leave the broker."""

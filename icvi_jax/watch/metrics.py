@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
+COUNTERS = (
+    ("samples", "samples", "Samples counted", "sample"),
+    ("alarms", "alarms", "Alarms raised", "alarm"),
+    ("bad", "bad_lines", "Lines that were not valid samples", "line"),
+    ("old", "old_samples", "Samples skipped: not later than the last one of their node", "sample"),
+    ("refused", "refused_samples", "Samples of nodes beyond the most that there may be", "sample"),
+)
+"""What is counted, the name of its metric, what it says, and its unit."""
+LEVELS, WORST = "Distress score that this share of nodes is within", "Distress score of the worst nodes"
+
+
 class WatchStatus(Protocol):
     """Where the metrics come from."""
 
@@ -57,22 +68,15 @@ class Metrics:
 
         watch, scores = self.watch, fleet_scores(self.watch, self.worst)
         yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
-        yield CounterMetricFamily("icvi_samples", "Samples counted", watch.samples)
-        yield CounterMetricFamily("icvi_alarms", "Alarms raised", watch.alarms)
-        yield CounterMetricFamily("icvi_bad_lines", "Lines that were not valid samples", watch.bad)
-        yield CounterMetricFamily(
-            "icvi_old_samples", "Samples skipped: not later than the last one of their node", watch.old
-        )
-        yield CounterMetricFamily(
-            "icvi_refused_samples", "Samples of nodes beyond the most that there may be", watch.refused
-        )
+        for field, name, about, _ in COUNTERS:
+            yield CounterMetricFamily(f"icvi_{name}", about, getattr(watch, field))
         yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
         # not the label `quantile`: that is of summaries, and this is a gauge
-        levels = GaugeMetricFamily("icvi_score", "Distress score that this share of nodes is within", labels=["share"])
+        levels = GaugeMetricFamily("icvi_score", LEVELS, labels=["share"])
         for share, level in scores.levels.items():
             levels.add_metric([f"{share:g}"], level)
         yield levels
-        worst = GaugeMetricFamily("icvi_worst_score", "Distress score of the worst nodes", labels=["rank", "node"])
+        worst = GaugeMetricFamily("icvi_worst_score", WORST, labels=["rank", "node"])
         for rank, name, score in scores.worst:
             worst.add_metric([str(rank), name], score)
         yield worst

@@ -60,17 +60,23 @@ class Publisher:
 
     def send(self, line: str) -> None:
         """Publish one alarm and wait until the broker has it."""
-        if not self._client.is_connected():
-            raise OSError("there is no broker yet")
-        sent = self._client.publish(self.topic, line.encode(), qos=1)
-        sent.wait_for_publish(TIMEOUT)
-        if not sent.is_published():
-            raise OSError("the broker does not answer")
+        publish(self._client, self.topic, line)
 
     def close(self) -> None:
         """Leave the broker."""
         self._client.loop_stop()
         self._client.disconnect()
+
+
+def publish(client: PahoClient, topic: str, text: str, retain: bool = False, wait: bool = True) -> None:
+    """Publish a message; `wait` until the broker has it. Raises OSError if there is no broker."""
+    if not client.is_connected():
+        raise OSError("there is no broker yet")
+    sent = client.publish(topic, text.encode(), qos=1, retain=retain)
+    if wait:
+        sent.wait_for_publish(TIMEOUT)
+        if not sent.is_published():
+            raise OSError("the broker does not answer")
 
 
 def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> tuple[PahoClient, str]:

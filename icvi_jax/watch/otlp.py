@@ -20,7 +20,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from icvi_jax.text import say
-from icvi_jax.watch.metrics import WatchStatus, fleet_scores
+from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, WatchStatus, fleet_scores
 from icvi_jax.watch.sample import seconds
 from icvi_jax.watch.webhook import LATEST_TIME, Refusal, checked_url
 
@@ -166,18 +166,13 @@ def metrics_of(fleet: WatchStatus, worst: int, began: int) -> Iterator[Metric]:
     nodes = [point(count, node__state=state) for state, count in states.items()]
     cumulative = AggregationTemporality.CUMULATIVE
     yield Metric("icvi.node.count", "Nodes so far", "{node}", Sum(nodes, cumulative, is_monotonic=False))
-    for name, about, unit, value in (
-        ("samples", "Samples counted", "{sample}", fleet.samples),
-        ("alarms", "Alarms raised", "{alarm}", fleet.alarms),
-        ("bad_lines", "Lines that were not valid samples", "{line}", fleet.bad),
-        ("old_samples", "Samples skipped: not later than the last one of their node", "{sample}", fleet.old),
-        ("refused_samples", "Samples of nodes beyond the most that there may be", "{sample}", fleet.refused),
-    ):
-        yield Metric(f"icvi.{name}", about, unit, Sum([point(value)], cumulative, is_monotonic=True))
+    for field, name, about, unit in COUNTERS:
+        counted = Sum([point(getattr(fleet, field))], cumulative, is_monotonic=True)
+        yield Metric(f"icvi.{name}", about, f"{{{unit}}}", counted)
     levels = [point(level, share=share) for share, level in scores.levels.items()]
-    yield Metric("icvi.score", "Distress score that this share of nodes is within", "{score}", Gauge(levels))
+    yield Metric("icvi.score", LEVELS, "{score}", Gauge(levels))
     each = [point(score, node__name=name, node__rank=rank) for rank, name, score in scores.worst]
-    yield Metric("icvi.worst_score", "Distress score of the worst nodes", "{score}", Gauge(each))
+    yield Metric("icvi.worst_score", WORST, "{score}", Gauge(each))
 
 
 class _Heard(logging.Handler):

@@ -37,12 +37,7 @@ class Service:
     # servers, topic and group to read from; without either, standard input is read
     kafka: tuple[str, str, str] | None = None
     folder: Path | None = None  # for the checkpoint, or None
-    # keep_old, late, agree, silent_after, most_nodes: as in the rules of a watch
-    keep_old: bool = False
-    late: float = 0.0
-    agree: int = 1
-    silent_after: float = 0.0
-    most_nodes: int = 0
+    rules: Rules = Rules()  # how samples are counted
     # prometheus, address, worst: port and address of the metrics, and how many nodes have their own
     prometheus: int | None = None
     address: str = "127.0.0.1"
@@ -73,25 +68,14 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
         indices = [index.name for index in pipe.panel.indices] if pipe.panel else []
         history = service.history if service.page else UNSEEN_HISTORY
         buffers = RingBuffers(
-            indices, history, service.silent_after, EVENTS, silences, Silences(service.folder, ACKNOWLEDGED)
+            indices, history, service.rules.silent_after, EVENTS, silences, Silences(service.folder, ACKNOWLEDGED)
         )
     forms = service.cloudevents, service.webhook_text
     plugs = open_plugs(service, pipe, buffers, silences, lambda: watch)
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
-    every = 10.0 if service.kafka else 30.0  # what is not in a checkpoint is read again from the log
-    rules = Rules(
-        keep_old=service.keep_old,
-        late=service.late,
-        silent_after=service.silent_after,
-        every=every,
-        most_nodes=service.most_nodes,
-        agree=service.agree,
-    )
-    if service.kafka and service.agree > 1:
-        say(
-            f"--agree {service.agree}: nodes of one partition have to agree; nodes of different partitions do not count"
-        )
-    watch = WatchLoop(pipe, make_reader, rules, sinks=[receiver.name for receiver in to], buffers=buffers)
+    if service.kafka and (agree := service.rules.agree) > 1:
+        say(f"--agree {agree}: nodes of one partition have to agree; nodes of different partitions do not count")
+    watch = WatchLoop(pipe, make_reader, service.rules, sinks=[receiver.name for receiver in to], buffers=buffers)
     source = open_source(service)
     try:
         watch.begin(source)
@@ -144,7 +128,7 @@ def open_plugs(
         from icvi_jax.watch.alertmanager import Alertmanager
 
         # with --agree nothing is told of an end; workers of Kafka share the folder, and nodes move between them
-        ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and service.agree == 1]
+        ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and service.rules.agree == 1]
         folder = None if service.kafka else service.folder
         for url in dict.fromkeys(service.alertmanager):
             one = Alertmanager(url, ending, page_link(service.page), folder, service.resend)
