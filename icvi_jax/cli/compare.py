@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
@@ -30,6 +30,7 @@ from icvi_jax.report.result import (
     outside_stretches,
     true_changes,
 )
+from icvi_jax.types import State
 
 OF_EACH = "x label k seen outlier overflow surprise values codes standing score causes chances".split()
 MOST_ACROSS = 6  # with more indices than this, they are the rows of the printed table and not the columns
@@ -103,7 +104,7 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
     """Make one result of many, each candidate a node."""
     first, slots = results[0], max(result.centers.shape[2] for result in results)
 
-    def joined(field: str) -> Any:
+    def joined(field: str) -> State:
         each = [getattr(result, field) for result in results]
         if isinstance(each[0], dict):
             return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
