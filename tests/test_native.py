@@ -108,6 +108,29 @@ def test_loops_and_written_out_steps_agree(clusterer):
     close((program.state(words, 9), out), native(pipe, X), 2e-4)
 
 
+def rarely(model, state, z):
+    """Much that only counts where z₀ > 1, and much that only counts where it is not."""
+    A = jnp.outer(z, z) + 1
+    rare, B = (z > 1)[0], jnp.outer(z, z) - 1
+    return state + 1, (
+        jnp.where(rare, (A @ A @ A).sum(), state),
+        jnp.where(rare, z[1], (B @ B).max()),
+        (A @ B > 0) & rare,
+    )
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_what_no_stream_of_a_group_asks_for_is_passed_over_and_nothing_else(lanes):
+    program = compile_step(rarely, (), np.float32(0), 12, np.dtype("f4"), lanes=lanes, loops=True)
+    guards = {loop.guard.when for loop in program.layout.plan.each if loop.guard}
+    assert guards == {True, False}
+    X = np.random.default_rng(0).normal(size=(13, 40, 12)).astype(np.float32)
+    X[:, 10:20, 0], X[:, 20:30, 0] = 2, 0  # all, none, and some before and after
+    words = program.words(np.zeros(13, np.float32))
+    expected = jax.vmap(jax.vmap(lambda t, z: rarely((), t, z)[1]), (None, 0))(jnp.arange(40, dtype=jnp.float32), X)
+    close(tuple(program.run(words, program.numbers(()), X)), expected, 2e-4)
+
+
 def counter(model, state, z, elapsed):
     return state + 1, (state, z.sum(0), elapsed * model, z)
 

@@ -319,11 +319,17 @@ def is_apart(
     """
     xp, p = namespace(mean), mean.shape[0]
     reach = squares(mean - centers, 1) / (c * c * p)
-    clear = ~exists | ellipsoid.largest_eigenvalue_at_most(ellipsoid.compose(factors), reach)
+
+    def everywhere(clear: Array) -> Array:
+        # The smallest of numbers instead of `all` of booleans: XLA has a fast loop only for the former.
+        return xp.min(xp.astype(clear, mean.dtype), axis=0) > 0
+
+    # No variance is above the largest eigenvalue. What is asked less and less often is passed over by native code.
+    asked = asked & everywhere(~exists | (xp.max(ellipsoid.variances(factors), axis=1) <= reach))
     nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
-    wide = ellipsoid.largest_eigenvalue_at_most(cov, nearest[None, ...])
-    # The smallest of numbers instead of `all` of booleans: XLA has a fast loop only for the former.
-    return xp.min(xp.astype(clear & wide & asked, mean.dtype), axis=0) > 0
+    asked = asked & ellipsoid.largest_eigenvalue_at_most(cov, nearest[None, ...])[0, ...]
+    clear = ~exists | ellipsoid.largest_eigenvalue_at_most(ellipsoid.compose(factors), reach)
+    return everywhere(clear & asked)
 
 
 def chi2_tail(x: float, p: int) -> float:

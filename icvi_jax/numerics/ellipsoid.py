@@ -133,6 +133,16 @@ def compose(G: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(S)
 
 
+def variances(G: Sequence[Array]) -> Array:
+    """The diagonal (k, p, *streams) of `compose`, p times as cheap."""
+    xp = namespace(G[0])
+    S = xp.stack([c[:, 0, ...] for c in G], axis=1)
+    for j, c in enumerate(G[:-1]):
+        low = c[:, 1:, ...]
+        S = xp.concat([S[:, : j + 1, ...], S[:, j + 1 :, ...] + low / c[:, :1, ...] * low], axis=1)
+    return S
+
+
 def factor(S: Sequence[Array], floor: Array) -> tuple[Array, ...]:
     r"""The factors G of a symmetric matrix.
 

@@ -8,7 +8,8 @@ as in `icvi_jax.engine.native.scan`, with one more piece of scratch memory behin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from icvi_jax.engine.lowering.graph import Operation
 from icvi_jax.engine.native.codegen import BOOL, Code
 from icvi_jax.engine.native.codegen import operation as emit
 from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
-from icvi_jax.engine.native.plan import Loop
+from icvi_jax.engine.native.plan import Guard, Loop
 from icvi_jax.engine.native.scan import HEAD
 
 
@@ -110,6 +111,16 @@ class Writer:
         first = int(items.flat[0])
         scalar = self.layout.unrolled.graph.constants.get(first)
         return scalar if scalar is not None and (items == first).all() else None
+
+    def asked(self, guard: Guard) -> str:
+        """Whether any lane asks for what is guarded."""
+        code = self.code
+        mask = self.load(BOOL, code.offset("%memory", int(self.plan.slot[guard.mask]) * self.layout.slot))
+        mask = mask if guard.when else emit(code, "not", BOOL, [mask], [BOOL], None)
+        if code.width == 1:
+            return mask
+        bits = code.let(f"bitcast {code.type('i1')} {mask} to i{code.width}")
+        return code.let(f"icmp ne i{code.width} {bits}, 0")
 
     def loop(self, loop: Loop) -> None:
         """One loop of the plan."""
@@ -249,8 +260,10 @@ def write_loops(layout: Layout) -> tuple[str, set[str]]:
     _words(w, inward=True)
     with code.loop(0, "%steps") as t:
         _samples(w, t)
-        for loop in plan.each:
-            w.loop(loop)
+        for guard, some in groupby(plan.each, key=lambda loop: loop.guard):
+            with nullcontext() if guard is None else code.when(w.asked(guard)):
+                for loop in some:
+                    w.loop(loop)
         passed = code.add(t, "%phase")
         last = code.let(f"urem i64 {code.add(passed, 1)}, %every")
         with code.when(code.let(f"icmp eq i64 {last}, 0")):

@@ -8,6 +8,8 @@ values stay in registers. The rest is in memory: slots of one vector each, used 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -103,11 +105,20 @@ class _Splitter:
         return self.add(f"fold:{name}", dtype, (rows,), None)
 
 
+class Guard(NamedTuple):
+    """A truth of each stream, by its number: what is only asked for where it is (or is not) so is passed over while no
+    lane asks."""
+
+    mask: int
+    when: bool
+
+
 class Loop(NamedTuple):
-    """Operations over one shape, in order."""
+    """Operations over one shape, in order; where there is a guard, nothing else needs them."""
 
     shape: tuple[int, ...]
     operations: list[Operation]
+    guard: Guard | None = None
 
 
 class Plan(NamedTuple):
@@ -185,19 +196,75 @@ def plan(unrolled: Unrolled, fused: bool) -> Plan:
         moving = any(varies[a].any() for a in operation.args)
         varies[operation.base : operation.base + operation.n] = moving
         (each if moving else before).append(operation)
-    early, late = grouped(before, graph.size), grouped(each, graph.size)
+    early, late = grouped(before, graph.size), grouped(each, graph.size, guards(each, graph.size, ends))
     return _placed(graph, early, late, ends)
 
 
-def grouped(operations: list[Operation], size: int) -> list[Loop]:
+WORTH = 1000
+"""Operations on lanes that are worth a branch around them."""
+
+
+def guards(operations: list[Operation], size: int, ends: list[np.ndarray]) -> dict[int, Guard]:
+    """Operations, by their first element, of which all that follows goes through one choice by a truth of the stream.
+
+    `where(rare, f(x), y)` with an expensive f is then as cheap as y while no stream of a group is in the rare case.
+    """
+    asked: dict[int, Guard | None] = {}  # by operation; None: always
+    owner = np.full(size, -1, np.int64)
+    for i, operation in enumerate(operations):
+        owner[operation.base : operation.base + operation.n] = i
+
+    def ask(items: np.ndarray, by: Guard | None) -> None:
+        for i in np.unique(owner[items]).tolist():
+            asked[i] = by if asked.get(i, by) == by else None
+
+    for items in ends:
+        ask(items, None)
+    for i in range(len(operations) - 1, -1, -1):
+        name, args, mine = operations[i].name, operations[i].args, asked.get(i)
+        chosen: list[Guard | None] = [mine] * len(args)
+        if mine is None and name == "select" and (args[0] == args[0][0]).all():
+            chosen[1:] = (Guard(int(args[0][0]), when) for when in (False, True))
+        elif mine is None and name == "and" and operations[i].dtype == bool:
+            single = [int(a[0]) for a in args if (a == a[0]).all()]
+            if single:  # of two, the one that is known first
+                first = min(single)
+                chosen = [mine if a[0] == first else Guard(first, True) for a in args]
+        for a, by in zip(args, chosen):
+            ask(a, by)
+    weight: dict[Guard, int] = defaultdict(int)
+    for i, by in asked.items():
+        if i >= 0 and by is not None:
+            weight[by] += operations[i].args[0].size
+    return {operations[i].base: by for i, by in asked.items() if i >= 0 and by is not None and weight[by] >= WORTH}
+
+
+def in_order(operations: list[Operation], guarded: Mapping[int, Guard]) -> Iterator[Operation]:
+    """The operations, those that are guarded not before what guards them."""
+    waiting: dict[int, list[Operation]] = {guard.mask: [] for guard in guarded.values()}
+    for mask in list(waiting):
+        if not any(0 <= mask - o.base < o.n for o in operations):  # it comes from outside
+            del waiting[mask]
+    for operation in operations:
+        guard = guarded.get(operation.base)
+        if guard is not None and guard.mask in waiting:
+            waiting[guard.mask].append(operation)
+            continue
+        yield operation
+        for mask in [mask for mask in waiting if 0 <= mask - operation.base < operation.n]:
+            yield from waiting.pop(mask)
+
+
+def grouped(operations: list[Operation], size: int, guarded: Mapping[int, Guard] = MappingProxyType({})) -> list[Loop]:
     """Operations in as few loops as their order allows."""
     loops: list[Loop] = []
-    of_shape: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    of_shape: dict[tuple[tuple[int, ...], Guard | None], list[int]] = defaultdict(list)
     place = np.full(size, -1, np.int64)  # the loop an element is made in
     owner = np.full(size, -1, np.int64)
-    for operation in operations:
-        shape, least = squeezed(operation.shape), 0
-        if (gathered := _gathered(operation, loops, place, owner)) is not None:
+    for operation in in_order(operations, guarded):
+        shape, guard = squeezed(operation.shape), guarded.get(operation.base)
+        least = 0 if guard is None else int(place[guard.mask]) + 1
+        if (gathered := _gathered(operation, loops, place, owner, guard)) is not None:
             loops[gathered].operations.append(operation._replace(name="gather:" + operation.name[5:]))
             place[operation.base] = gathered  # and no owner: others see it when the loop is done
             continue
@@ -208,20 +275,22 @@ def grouped(operations: list[Operation], size: int) -> list[Loop]:
                 continue
             base = int(a.flat[0])
             mine = a.ndim == 1 and owner[base] == base and (a == np.arange(base, base + len(a))).all()
-            whole = mine and loops[latest].shape == shape and owner[int(a[-1])] == base
+            whole = mine and (loops[latest].shape, loops[latest].guard) == (shape, guard) and owner[int(a[-1])] == base
             least = max(least, latest if whole else latest + 1)
-        found = next((i for i in of_shape[shape] if i >= least), None)
+        found = next((i for i in of_shape[shape, guard] if i >= least), None)
         if found is None:
             found = len(loops)
-            loops.append(Loop(shape, []))
-            of_shape[shape].append(found)
+            loops.append(Loop(shape, [], guard))
+            of_shape[shape, guard].append(found)
         loops[found].operations.append(operation)
         place[operation.base : operation.base + operation.n] = found
         owner[operation.base : operation.base + operation.n] = operation.base
     return loops
 
 
-def _gathered(operation: Operation, loops: list[Loop], place: np.ndarray, owner: np.ndarray) -> int | None:
+def _gathered(
+    operation: Operation, loops: list[Loop], place: np.ndarray, owner: np.ndarray, guard: Guard | None
+) -> int | None:
     """The loop that makes all elements of a reduction to one, in order: it can be made there on the way."""
     if not operation.name.startswith("fold:") or operation.n != 1 or operation.name == "fold:dot":
         return None
@@ -229,7 +298,7 @@ def _gathered(operation: Operation, loops: list[Loop], place: np.ndarray, owner:
     loop, base = int(place[row[0]]), int(row[0])
     if loop < 0 or owner[base] != base or not (row == np.arange(base, base + len(row))).all():
         return None
-    return loop if loops[loop].shape == row.shape and owner[row[-1]] == base else None
+    return loop if (loops[loop].shape, loops[loop].guard) == (row.shape, guard) and owner[row[-1]] == base else None
 
 
 def _placed(graph: Graph, early: list[Loop], late: list[Loop], ends: list[np.ndarray]) -> Plan:
@@ -242,6 +311,8 @@ def _placed(graph: Graph, early: list[Loop], late: list[Loop], ends: list[np.nda
         for operation in loop.operations:
             made[operation.base : operation.base + operation.n] = i
     for i, loop in enumerate(loops):
+        if loop.guard is not None:
+            last[loop.guard.mask], inside[loop.guard.mask] = max(last[loop.guard.mask], i), False
         for operation in loop.operations:
             for a in operation.args:
                 last[a] = np.maximum(last[a], i)

@@ -37,6 +37,9 @@ LONG = 10_000
 LARGE = 20_000
 """Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
 
+FORCED = ""
+"""For measurements: "flat" or "loops" is the form of all code."""
+
 APART = 2**25
 """Outputs of at least so many bytes get their own allocation, so that holding one does not pin the rest."""
 
@@ -84,7 +87,7 @@ def compile_unrolled(
 ) -> Program:
     """Native code for an unrolled step, see `compile_step`; the same code twice is one program."""
     if loops is None:
-        loops = unrolled.graph.weight > LARGE
+        loops = FORCED == "loops" if FORCED else unrolled.graph.weight > LARGE
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)

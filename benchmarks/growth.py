@@ -1,0 +1,210 @@
+"""How cost grows with k, p, N, T and the number of indices, and whether XLA's own scan is ever cheaper.
+
+    python benchmarks/growth.py [--quick] [--only TEXT] [--engines auto xla flat loops] [--json FILE]
+    python benchmarks/growth.py --picture          docs/results/growth.png and the words beside it
+
+Each cell is a new process on one core: processor seconds of the first call (imports not counted), processor
+microseconds a sample of the next ones, and memory beyond that of the imported package. `auto` is what a user gets,
+`xla` is `lax.scan` over the same step with all streams side by side, `flat` and `loops` are the two forms of native
+code, forced. The grid is k × p × {XB DB, all indices} × {k-means, fuzzy, OEC up to 16 slots, merge-split}, 64 streams;
+`--quick` has thirty cells of it. A cell that takes longer than 60 processor seconds to compile is said to, and one
+whose states exceed 1 GB is left out and said to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+import rivals
+import speed
+
+import icvi_jax as icvi
+
+FIRST, LONGEST = 5.0, 60.0
+"""Processor seconds that a first call may take, and after which XLA is given up."""
+
+STATE = 2**30
+"""Bytes of the states of a cell, at most."""
+
+PAGE = speed.ROOT / "docs" / "results" / "growth.md"
+
+
+class Cell(NamedTuple):
+    """A pipeline and a fleet."""
+
+    clusterer: str
+    k: int
+    p: int
+    indices: str = "xb db"
+    streams: int = 64
+    samples: int = 0
+
+    @property
+    def length(self) -> int:
+        """Samples a stream and call, enough for every cluster to be born and for the call not to matter."""
+        return self.samples or int(np.clip(2**22 // (64 * self.k * self.p), 256, 4096))
+
+    def pipeline(self) -> icvi.Pipeline:
+        """The pipeline."""
+        made = next(e for e in icvi.clusterers.catalogue() if e.name == self.clusterer)
+        every = {index.name: index for index in speed.every_index()}
+        chosen = every if self.indices == "all" else self.indices.split()
+        return speed.pipeline(0, made.clusterer(**{made.size: self.k}), [every[name] for name in chosen])
+
+    @property
+    def state(self) -> int:
+        """Bytes of the states of all streams."""
+        one = self.pipeline().init(self.p, (1,), xp=np, dtype=np.float32)
+        return self.streams * sum(a.nbytes for a in icvi_leaves(one))
+
+    def __str__(self) -> str:
+        return f"{self.clusterer} k={self.k} p={self.p} {self.indices}"
+
+
+def icvi_leaves(tree):
+    """The arrays of a state."""
+    import jax
+
+    return jax.tree.leaves(tree)
+
+
+K, P = (2, 10, 32, 64, 128), (1, 2, 8, 32, 64, 128)
+QUICK = [
+    *(Cell("sk-means", k, p) for k, p in [(2, 1), (10, 2), (10, 32), (32, 8), (32, 16)]),
+    *(Cell("sk-means", k, p) for k, p in [(32, 64), (64, 2), (64, 64), (128, 8), (128, 128)]),
+    *(Cell("sk-means", k, p, "all") for k, p in [(2, 2), (10, 2), (10, 32), (32, 8), (64, 2)]),
+    *(Cell("fuzzy", k, p) for k, p in [(10, 2), (32, 32), (64, 64), (128, 8)]),
+    Cell("fuzzy", 10, 8, "all"),
+    *(Cell("oec", k, p) for k, p in [(10, 2), (16, 8), (16, 10), (16, 30)]),
+    Cell("oec", 10, 8, "all"),
+    *(Cell("merge-split", k, p) for k, p in [(10, 2), (16, 8), (32, 32), (64, 8)]),
+    Cell("merge-split", 10, 8, "all"),
+]
+GRID = [
+    Cell(clusterer, k, p, indices)
+    for clusterer in ("sk-means", "fuzzy", "oec", "merge-split")
+    for indices in ("xb db", "all")
+    for k in ((2, 10, 16) if clusterer == "oec" else K)
+    for p in P
+]
+BEFORE = {
+    Cell("sk-means", 32, 16): 6.2,
+    Cell("sk-means", 32, 64): 32,
+    Cell("sk-means", 64, 64): 180,
+    Cell("sk-means", 10, 32, "all"): 194,
+    Cell("oec", 16, 10): 1.4,
+    Cell("oec", 16, 30): 26,
+}
+"""Microseconds a sample of version 0.2.0, where SIMD C of k = 10, p = 2 does 93 million a second on two cores."""
+
+GOALS = {
+    Cell("sk-means", 64, 64): 20,
+    Cell("sk-means", 32, 64): 10,
+    Cell("sk-means", 32, 16): 2.5,
+    Cell("sk-means", 10, 32, "all"): 40,
+    Cell("oec", 16, 30): 10,
+}
+"""Microseconds a sample that these may take there."""
+
+
+def measure(cell: Cell, engine: str) -> dict[str, float | str]:
+    """In this process: the first call and the next ones."""
+    import icvi_jax.engine.native.program as program
+
+    speed.use_one_core()
+    if engine in ("flat", "loops"):
+        program.FORCED = engine
+    pipe, X = cell.pipeline(), rivals.blobs(cell.streams, cell.length, cell.k, cell.p)
+    call, now, before = speed.fleet(pipe, X), time.process_time, speed.held("VmRSS")
+    resource.setrlimit(resource.RLIMIT_CPU, (int(now() + LONGEST + 1), resource.RLIM_INFINITY))
+    start = now()
+    call()
+    first = now() - start
+    resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    calls, start = 0, now()
+    while calls < 3 or now() - start < 0.4:  # all of them count: the clock of some machines is coarse
+        call()
+        calls += 1
+        if now() - start > 20:
+            break
+    took = (now() - start) / calls
+    samples = cell.streams * cell.length
+    return {"first": first, "micros": 1e6 * took / samples, "beyond": speed.held("VmHWM") - before}
+
+
+def ask(cell: Cell, engine: str) -> dict[str, float | str]:
+    """What a new process measures, or why it did not."""
+    if cell.state > STATE:
+        return {"problem": "states above 1 GB"}
+    backend = {"ICVI_BACKEND": engine if engine == "xla" else "" if engine == "auto" else "native", "ICVI_CACHE": ""}
+    command = [sys.executable, __file__, "--cell", json.dumps(cell), "--engines", engine]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **backend}, timeout=20 * LONGEST, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"problem": "not done in 20 minutes"}
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        return {"problem": f"no code in {LONGEST:.0f} CPU-s" if done.returncode == -24 else last[-100:]}
+    found: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def grid(cells: list[Cell], engines: list[str]) -> list[dict[str, object]]:
+    """Print a line a cell."""
+    rows, slower, late = [], [], []
+    for cell in cells:
+        found = {engine: ask(cell, engine) for engine in engines}
+        rows.append({"cell": cell._asdict(), **found})
+        text = []
+        for engine, one in found.items():
+            if "problem" in one:
+                text.append(f"{engine}: {one['problem']}")
+            else:
+                text.append(f"{engine} {one['micros']:.3g} µs, first {one['first']:.2f} s, {one['beyond']:.0f} MB")
+        mine, xla = (found.get(engine, {}).get("micros") for engine in ("auto", "xla"))
+        if mine and xla:
+            text.append(f"XLA takes {xla / mine:.2f}×")
+            slower += [str(cell)] if mine > xla else []
+        if mine and cell in BEFORE:
+            text.append(f"0.2.0 took {BEFORE[cell] / mine:.1f}×")
+        if mine and cell in GOALS:
+            text.append(f"at most {GOALS[cell]} µs: {'ok' if mine <= GOALS[cell] else 'ABOVE'}")
+        late += [str(cell)] if found.get("auto", {}).get("first", 0) > FIRST else []
+        print(f"{cell!s:34} {'   '.join(text)}", flush=True)
+    print(f"{len(slower)} cells slower than XLA: {'; '.join(slower) or 'none'}")
+    print(f"{len(late)} first calls above {FIRST:.0f} CPU-s: {'; '.join(late) or 'none'}")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="thirty cells")
+    parser.add_argument("--only", default="", help="cells whose name has this text (a regular expression)")
+    parser.add_argument("--engines", nargs="+", default=["auto", "xla"], choices=["auto", "xla", "flat", "loops"])
+    parser.add_argument("--json")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.cell:
+        print(json.dumps(measure(Cell(*json.loads(given.cell)), given.engines[0])))
+        return
+    print(f"{speed.machine()}; processor time of one core")
+    cells = [cell for cell in (QUICK if given.quick else GRID) if re.search(given.only, str(cell))]
+    rows = grid(cells, given.engines)
+    if given.json:
+        pathlib.Path(given.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
