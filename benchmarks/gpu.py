@@ -4,7 +4,7 @@
     python benchmarks/gpu.py [--only WORD] [--write docs/howto/gpu.md]
 
 prints a table, and with `--write` puts it into that page, between its marks. A prediction is the least of the bounds of
-`icvi_jax.gpu_check.predict_rate`. Where there is a card, `python -m icvi_jax.gpu_check` measures.
+`machine_code.predict_rate`. Where there is a card, its column comes first, and `python -m icvi_jax.gpu_check` measures.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ import argparse
 import time
 from pathlib import Path
 
-from icvi_jax.gpu_check import Card, assemble, count_bytes, kernel_of, list_pipelines, predict_rate
+import jax
+from machine_code import Card, assemble, count_bytes, describe_card, predict_rate
+
+from icvi_jax.gpu_check import kernel_of, list_pipelines
 
 CARDS = {
     "A100": Card("sm_80", 108, 1.41e9, 1555e9, fma=2, double=4),
     "H100": Card("sm_90", 132, 1.755e9, 3350e9, fma=1, double=2),
     "B200": Card("sm_100", 148, 1.965e9, 8000e9, fma=1, double=2),
 }
+if jax.devices()[0].platform in ("gpu", "cuda"):
+    CARDS = {jax.devices()[0].device_kind: describe_card(jax.devices()[0])} | CARDS
 
 
 def rows(only):

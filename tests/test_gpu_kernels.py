@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache, partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,7 +14,6 @@ from icvi_jax.engine.inputs import FIELDS
 from icvi_jax.engine.lowering.unroll import unroll
 from icvi_jax.engine.native.cuda import Kernel
 from icvi_jax.engine.scan import PipelineStep
-from icvi_jax.gpu_check import assemble, find_tool
 
 XB, DB = icvi.XieBeni(), icvi.DaviesBouldin()
 FEW = ("values", "label", "alarms")
@@ -162,13 +162,16 @@ def test_no_samples_and_no_streams_write_nothing():
 ROOM = {"k-means 4": (4, 96), "k-means 10": (10, 224), "OEC 8": (8, 255)}
 
 
-@pytest.mark.skipif(find_tool("ptxas") is None or find_tool("nvdisasm") is None, reason="needs the extra gpu-code")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("name", ROOM)
-def test_the_state_stays_in_registers(name, architecture):
+def test_the_state_stays_in_registers(name, architecture, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    machine_code = pytest.importorskip("machine_code", reason="the benchmarks are not part of this installation")
+    if machine_code.find_tool("ptxas") is None or machine_code.find_tool("nvdisasm") is None:
+        pytest.skip("needs the extra gpu-code")
     size, most = ROOM[name]
     pipe = pipeline(icvi.OnlineEllipsoidal(capacity=8) if name == "OEC 8" else icvi.SequentialKMeans(k=size))
-    made = assemble(kernel_of(pipe, keep=FEW).kernel.ptx, architecture)
+    made = machine_code.assemble(kernel_of(pipe, keep=FEW).kernel.ptx, architecture)
     assert made.spilled == made.stack == 0 and made.registers <= most
     assert made.pipes["memory"] == 2 + 3  # a sample in, two values and a label out
     assert sum(made.pipes.values()) == made.instructions < made.stalls
