@@ -20,7 +20,7 @@ from icvi_jax.numerics.pairs import Pairs
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
 from icvi_jax.statistics.dispersion import Dispersion, Overall
 from icvi_jax.statistics.memo import Memo
-from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
+from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
 
 if TYPE_CHECKING:
     from icvi_jax.statistics.stats import Stats
@@ -34,12 +34,9 @@ class CovarianceState(NamedTuple):
 
 
 class _Shape(Statistic[CovarianceState, "CovarianceView"]):
-    """Covariances of clusters whose masses and means belong to another statistic, its `base`."""
+    """Covariances of clusters whose masses and means belong to another statistic, `of`."""
 
-    @staticmethod
-    @abstractmethod
-    def base(states: States) -> Moments:
-        """The masses and means."""
+    of: ClassVar[type[Statistic[Moments, State]]]
 
     @staticmethod
     @abstractmethod
@@ -52,21 +49,27 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
         return cls.weights(step)
 
     @classmethod
+    def init(cls, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
+        k = k if cls.of is Dispersion else 1
+        scatter = xp.zeros((k, ellipsoid.packed(features), *streams), dtype=dtype)
+        return CovarianceState(scatter, xp.zeros((k, *streams), dtype=dtype))
+
+    @classmethod
     def update(cls, old: States, step: Step) -> CovarianceState:
-        mass, mean, _ = cls.base(old)
+        mass, mean, _ = old[cls.of]
         _, b = moments.share(mass, step.fade, cls.weights(step))
         return _joined(old[cls], b, step.x - mean, None)
 
     @classmethod
     def combine(cls, a: States, b: States) -> CovarianceState:
-        one, two = cls.base(a), cls.base(b)
+        one, two = a[cls.of], b[cls.of]
         _, part = moments.share(one.mass, 1, two.mass)
         return _joined(a[cls], part, two.mean - one.mean, b[cls])
 
     @classmethod
     def remove(cls, old: States, step: Step) -> CovarianceState:
         xp = namespace(step.x)
-        mass, mean, _ = cls.base(old)
+        mass, mean, _ = old[cls.of]
         scatter, freedom = old[cls]
         r, gone = leftover(mass, cls.left(step))
         wide = r[:, None, ...]
@@ -76,28 +79,21 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
         scatter = xp.where(none[:, None, ...], xp.zeros_like(scatter), scatter)
         return CovarianceState(scatter, xp.where(none, xp.zeros_like(freedom), freedom))
 
+    @classmethod
+    def view(cls, stats: Stats, state: CovarianceState) -> CovarianceView:
+        return CovarianceView(stats, state, stats[cls.of].mean, stats.memo if cls.of is Dispersion else Memo())
+
 
 class Covariance(_Shape):
     """Covariance of each cluster's members about their mean, unbiased under faded weights."""
 
     name: ClassVar = "covariance"
+    of: ClassVar = Dispersion
     needs: ClassVar = (Dispersion,)
-
-    @staticmethod
-    def base(states: States) -> Moments:
-        return states[Dispersion]
-
-    @staticmethod
-    def view(stats: Stats, state: CovarianceState) -> CovarianceView:
-        return CovarianceView(stats, state, stats[Dispersion].mean, stats.memo)
 
     @staticmethod
     def weights(step: Step) -> Array:
         return step.w
-
-    @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
-        return _zeros(k, features, streams, xp, dtype)
 
     @staticmethod
     def batch(recording: RecordedClustering) -> CovarianceState:
@@ -121,15 +117,8 @@ class OverallCovariance(_Shape):
     """Covariance of all samples about their faded mean, as for one cluster that has all samples."""
 
     name: ClassVar = "overall_covariance"
+    of: ClassVar = Overall
     needs: ClassVar = (Overall,)
-
-    @staticmethod
-    def base(states: States) -> Moments:
-        return states[Overall]
-
-    @staticmethod
-    def view(stats: Stats, state: CovarianceState) -> CovarianceView:
-        return CovarianceView(stats, state, stats[Overall].mean, Memo())
 
     @staticmethod
     def weights(step: Step) -> Array:
@@ -138,10 +127,6 @@ class OverallCovariance(_Shape):
     @classmethod
     def left(cls, step: Step) -> Array:
         return namespace(step.x).where(step.seen, step.fade, 0 * step.fade)[None, ...]
-
-    @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
-        return _zeros(1, features, streams, xp, dtype)
 
     @staticmethod
     def batch(recording: RecordedClustering) -> CovarianceState:
@@ -229,11 +214,6 @@ class CovarianceView:
         """f(a_i, a_j) for all i < j, as one array for one stream."""
         rows = [f(a[i, ...], a[i + 1 :, ...]) for i in range(a.shape[0] - 1)]
         return rows if self._stats.active.ndim > 1 else [self._stats.xp.concat(rows)]
-
-
-def _zeros(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
-    scatter = xp.zeros((k, ellipsoid.packed(features), *streams), dtype=dtype)
-    return CovarianceState(scatter, xp.zeros((k, *streams), dtype=dtype))
 
 
 def _joined(a: CovarianceState, part: Array, e: Array, b: CovarianceState | None) -> CovarianceState:
