@@ -7,8 +7,7 @@ codes, a stuck sensor, a daily cycle, a wrong clock, other units, semicolons wit
 1970, the header twice, a counter, a gap, the hour that comes twice in autumn, two columns of one name. `run` reads each
 file, `fleet` the folder with all of them (those with further columns have one of their own), `watch` the lines of each
 file from its standard input. An alarm is the same if node, monitor, column and direction are, and its row is at most
-five rows away. The exit code is 1 if one differs. All three cluster with k = 3: by default `run` chooses k live, the
-others do not, and alarms of an index depend on the clusters.
+five rows away. The exit code is 1 if one differs. All three run with their default options.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from icvi_jax.watch.sample import seconds
 
 ROWS, STEP, AT, NEAR = 1200, 600, 800, 5
 START = np.datetime64("2024-10-21T00:00", "s")
-SAME = ("-k", "3")
 OWN_COLUMNS = ("counter", "twice")
 
 
@@ -140,7 +138,7 @@ def commanded(module: object, arguments: list[str]) -> tuple[dict[str, list[Alar
 
 def watched(text: str) -> tuple[list[Alarm], str]:
     """The alarms of `icvi watch` on the text of a file, and what it said."""
-    command = [sys.executable, "-m", "icvi_jax.cli", "watch", *SAME]
+    command = [sys.executable, "-m", "icvi_jax.cli", "watch"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=600)
     found = []
     for line in done.stdout.splitlines():
@@ -174,7 +172,7 @@ def compare(folder: Path, made: dict[str, list[str]], words: bool = False) -> in
             site.mkdir(exist_ok=True)
             for name in part:
                 (site / f"{name}.csv").write_text("\n".join(made[name]) + "\n")
-            found, said = commanded(fleet, ["fleet", str(site), *SAME])
+            found, said = commanded(fleet, ["fleet", str(site)])
             together |= found
             if words:
                 print(said)
@@ -182,7 +180,7 @@ def compare(folder: Path, made: dict[str, list[str]], words: bool = False) -> in
     print(f"{'station':12}{'run':>6}{'fleet':>7}{'watch':>7}   the step is seen   not the same")
     for name in made:
         path = next(folder.glob(f"*/{name}.csv"))
-        alone, said = commanded(run, ["run", str(path), *SAME])
+        alone, said = commanded(run, ["run", str(path)])
         ways = {"run": next(iter(alone.values())), "fleet": together[name]}
         ways["watch"], heard = watched(path.read_text())
         if words:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from icvi_jax import gate
 from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor
@@ -110,6 +111,8 @@ class Pipeline:
             made("Pipeline", "clusterer", self.clusterer, Clusterer, "icvi.SequentialKMeans(k=3)")
         if self.panel is not None:
             made("Pipeline", "panel", self.panel, Panel, "icvi.Panel(indices=(icvi.XieBeni(),))")
+        if self.standardize is not None:
+            made("Pipeline", "standardize", self.standardize, Standardize, "icvi.Standardize(), or None")
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel needs a clusterer; give one, or also panel=None")
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
@@ -253,8 +256,25 @@ class Pipeline:
             raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
         fit = usable(x)
         anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
-        state, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
-        return state, reading._replace(centers=back(anchor, reading.centers))
+        try:
+            after, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
+        except (TypeError, ValueError, KeyError, AttributeError) as problem:
+            if wrong := self.misfit(state):
+                raise ValueError(f"Pipeline.step(state=…): {wrong}") from problem
+            raise
+        return after, reading._replace(centers=back(anchor, reading.centers))
+
+    def misfit(self, state: PipelineState) -> str:
+        """Why a state is not one of this pipeline; empty if it is."""
+        features, *streams = state.anchor.high.shape
+        fresh = self.continuing(state).init(features, streams=(0,), xp=np, dtype=np.float32)
+        named = jax.tree_util.tree_flatten_with_path
+        found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state)[0]}
+        for path, a in named(fresh)[0]:
+            name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
+            if found.pop(name, None) != shape:
+                return f"not a state of this pipeline, whose {name} has the shape {shape}"
+        return f"not a state of this pipeline, which has no {next(iter(found))}" if found else ""
 
     def advance(self, state: PipelineState, z: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
         """`step` for a sample `z` relative to the anchor of the state; centres in the reading are relative to it

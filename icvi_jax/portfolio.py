@@ -135,7 +135,12 @@ class Portfolio(Clusterer):
         return Panel(indices=(self.judge,), forgetting=self.forgetting)
 
     def least(self, features: int) -> int:
-        return max(part.least(features) for part in self.candidates)
+        return self.candidates[self._first].least(features)
+
+    @property
+    def _first(self) -> int:
+        """The candidate that is shown until they can be judged."""
+        return min(1, len(self.candidates) - 1)
 
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> PortfolioState:
         none = xp.zeros(streams, dtype=xp.int32)
@@ -145,7 +150,7 @@ class Portfolio(Clusterer):
             scores=xp.zeros((len(self.candidates), *streams), dtype=dtype),
             judged=none,
             since=none,
-            best=none + min(1, len(self.candidates) - 1),
+            best=none + self._first,
             names=xp.full((self.slots, *streams), -1, dtype=xp.int32),
             fresh=none,
         )

@@ -71,6 +71,16 @@ def decode(content: bytes) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
     return header, arrays
 
 
+def header_of(path: Path) -> dict[str, Stored]:
+    """The header alone, without a check of the rest; `Damaged` if there is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header: dict[str, Stored] = json.loads(archive.read(HEADER))
+    except (KeyError, ValueError, zipfile.BadZipFile) as problem:
+        raise Damaged(f"unreadable: {problem}") from None
+    return header
+
+
 def write(path: Path, content: bytes, fresh: bool = False) -> None:
     """Write `content` to `path` so that at any moment there is the complete old file or the complete new one.
 

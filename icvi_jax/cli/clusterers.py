@@ -6,7 +6,7 @@ import dataclasses
 
 from icvi_jax.cli.options import Model
 from icvi_jax.cli.summary import say, tell_table
-from icvi_jax.clusterers import Clusterer, ClustererEntry, catalogue
+from icvi_jax.clusterers import Clusterer, ClustererEntry, SequentialKMeans, catalogue
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.portfolio import Portfolio
 from icvi_jax.text import did_you_mean
@@ -15,9 +15,9 @@ USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}
 """Settings of the default clusterer for files: real sensors repeat readings, and their clusters move. Built-in streams
 are those of the paper, and so is the clusterer there."""
-AUTO, ENOUGH = range(2, 13), 300
-"""The numbers of clusters that `-k auto` chooses from, and how many rows a file needs for it to be the default: before,
-there is no window to judge by."""
+AUTO, MANY = range(2, 13), 1000
+"""The numbers of clusters that `-k auto` chooses from, and for how many nodes it is the default, in files and live: it
+takes more than ten times the time of one k, and several times its memory."""
 FLAGS = {"k": "-k", "capacity": "--capacity", "slots": "--slots"}
 
 
@@ -31,10 +31,23 @@ def entry_of(name: str) -> ClustererEntry:
     return known[name]
 
 
-def choosing_k(model: Model, rows: int) -> Model:
-    """For a file: `-k auto` where the options leave k open and there are rows enough to choose it by."""
-    usual = model.clusterer in (None, USUAL) and not any(text.startswith("k=") for text in model.set)
-    return dataclasses.replace(model, k="auto") if usual and model.k is None and rows >= ENOUGH else model
+def leaves_k_open(model: Model) -> bool:
+    """Whether the options do not say how many clusters the default clusterer has."""
+    return model.k is None and model.clusterer in (None, USUAL) and not any(one.startswith("k=") for one in model.set)
+
+
+def choosing_k(model: Model, nodes: int = 1) -> tuple[Model, list[str]]:
+    """The model with `-k auto` where the options leave k open and there are not too many nodes, and what to say.
+
+    The rows of a file have no say, so that a recording and a live stream are clustered alike."""
+    if not leaves_k_open(model):
+        return model, []
+    if nodes > MANY:
+        usual = SequentialKMeans.usual
+        return model, [
+            f"k = {usual}, since there are more than {MANY:,} nodes; -k auto chooses k live, at a higher cost"
+        ]
+    return dataclasses.replace(model, k="auto"), []
 
 
 def clusterer_of(model: Model, stream_k: int | None = None) -> Clusterer:
@@ -96,7 +109,9 @@ def described(clusterer: Clusterer) -> str:
     """A clusterer in one line: its name, its size, and the options that differ from their defaults."""
     if isinstance(clusterer, Portfolio):
         sizes = [part.slots for part in clusterer.candidates]
-        return f"{described(clusterer.candidates[0])}; k = {min(sizes)} … {max(sizes)} chosen live"
+        first = clusterer.candidates[0]
+        several = f"k = {min(sizes)} … {max(sizes)}, chosen live"
+        return described(first).replace(f"k = {first.slots}", several, 1)
     entry = entry_of(clusterer.name)
     parts = [entry.name, f"{entry.size} = {clusterer.slots}"]
     for field in dataclasses.fields(clusterer):  # type: ignore[arg-type]  # every clusterer is a dataclass, its base none

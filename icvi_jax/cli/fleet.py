@@ -62,9 +62,9 @@ def fleet(
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
-    model, spreads = choosing_k(model, fleet.x.shape[1]), spreads_of(fleet)
+    (model, which), spreads = choosing_k(model, len(fleet.nodes)), spreads_of(fleet)
     alarms, season = in_season(alarms, fleet)
-    fleet = fleet._replace(notes=(*fleet.notes, *about_model(model, fleet.features, spreads), *season))
+    fleet = fleet._replace(notes=(*fleet.notes, *which, *about_model(model, fleet.features, spreads), *season))
     budget = budget_of(alarms, fleet)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)

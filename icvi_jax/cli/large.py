@@ -80,12 +80,12 @@ def large_command(source: str, query: str, node: str, data: Data, model: Model, 
     first = table.bucket(0)
     axis = None if first.times is None else np.unique(first.times)
     known = Fleet(table.shown, table.nodes, table.features, first.x, axis, table.time_name)
-    model, spreads = choosing_k(model, first.x.shape[1]), spreads_of(known)
+    (model, which), spreads = choosing_k(model, len(table.nodes)), spreads_of(known)
     alarms, season = in_season(alarms, known)
     budget = budget_of(alarms, known)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     found = _compute_all(pipe, table, folder)
-    notes = [*table.notes, *about_model(model, table.features, spreads), *season]
+    notes = [*table.notes, *which, *about_model(model, table.features, spreads), *season]
     notes += told_once([f"bucket {b + 1}" for b in range(table.buckets)], found.notes)
     notes += _few(table, found, clusterer_in(pipe).least(len(table.features)) + 1)
     settings = settings_of(alarms, budget, pipe)

@@ -50,8 +50,8 @@ class Model(PanelOptions):
     """sk-means (the default), rebirth, fuzzy, merge-split, oec, …; `icvi clusterers` says what each one is for."""
     k: Annotated[int | Literal["auto"] | None, Parameter(name="-k", metavar="K|auto")] = None
     """Number of clusters of sk-means and fuzzy; largest number of clusters of rebirth (10). `auto` runs 2 to 12 of
-    them beside each other and shows the one that can be trusted most: the default for sk-means on files of 300 rows or
-    more. Elsewhere it is 3."""
+    them beside each other and shows the one that can be trusted most: the default for sk-means with up to 1,000 nodes
+    (of a file, or --nodes of a watch); 3 with more."""
 
 
 @Parameter(name="*", group=ALARMS)

@@ -114,7 +114,7 @@ def run(
     """
     check_output(output)
     table, stream_k = table_of(source, seed, label, format, data)
-    model = choosing_k(model, len(table.x)) if stream_k is None else model
+    model = choosing_k(model)[0] if stream_k is None else model
     spreads = spreads_of(table)
     alarms, season = in_season(alarms, table)
     table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
@@ -148,7 +148,7 @@ def calibrate(
         Number of quiet streams that are made.
     """
     table, stream_k = table_of(source, 0, "", "auto", data)
-    model = choosing_k(model, len(table.x)) if stream_k is None else model
+    model = choosing_k(model)[0] if stream_k is None else model
     alarms, _ = in_season(alarms, table)
     pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
     found = icvi.calibrate(pipe, table.x, replicas=replicas)

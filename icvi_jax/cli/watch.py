@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 import os
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 
 from icvi_jax.cli.alarms import budget_of
+from icvi_jax.cli.clusterers import choosing_k, leaves_k_open
 from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
+from icvi_jax.clusterers import SequentialKMeans
+from icvi_jax.portfolio import Portfolio
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules
 from icvi_jax.watch.service import Service, serve
+from icvi_jax.watch.shard import kept_clusterer
 
 
 def watch(
@@ -33,6 +38,9 @@ def watch(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal uses
     budget = budget_of(alarms, nodes=feed.nodes)
+    model, which = _choosing_k(model, site.checkpoint, feed.nodes or 1)
+    for note in which:
+        say(note)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
     if budget is not None:
         say(f"to expect: {budget.leaving_out(pipe.monitors)}")
@@ -40,6 +48,14 @@ def watch(
         pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site, alarms)
     )
     return 0 if good else 2
+
+
+def _choosing_k(model: Model, folder: Path | None, nodes: int) -> tuple[Model, list[str]]:
+    """As for files; but a folder that was begun with one k, or with several, goes on with what it has."""
+    kept = kept_clusterer(folder) if folder and leaves_k_open(model) else ""
+    if kept:
+        return replace(model, k="auto" if kept == Portfolio.__name__ else SequentialKMeans.usual), []
+    return choosing_k(model, nodes)
 
 
 def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:

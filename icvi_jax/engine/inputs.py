@@ -127,7 +127,8 @@ def fits(caller: str, pipe: Pipeline, X: Array, state: PipelineState | None, axe
     least = pipe.least(p)
     if least > T and not more:
         name = type(pipe.clusterer).__name__
-        hint = "if more will come, give state=pipe.init(features)"
+        turned = f"; X is ({axes}), a row is a sample" if p > T else ""
+        hint = f"if more will come, give state=pipe.init(features){turned}"
         raise ValueError(f"{caller}: {name} needs {least} samples to start, the stream has {T}; {hint}")
 
 
@@ -224,12 +225,6 @@ def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams
     if tuple(high.shape[1:]) != streams:
         of = "one stream" if high.ndim == 1 else f"{high.shape[1]} streams"
         raise ValueError(f"{caller}: the state is for {of}, the samples are of {streams[0] if streams else 'one'}")
-    fresh = pipe.continuing(state).init(p, streams=(0,), xp=np, dtype=np.float32)
-    named = jax.tree_util.tree_flatten_with_path
-    found = {jax.tree_util.keystr(path): tuple(a.shape) for path, a in named(state)[0]}
-    for path, a in named(fresh)[0]:
-        name, shape = jax.tree_util.keystr(path), (*a.shape[:-1], *streams)
-        if found.pop(name, None) != shape:
-            raise ValueError(f"{caller}(state=…): not a state of this pipeline, whose {name} has the shape {shape}")
-    for name in found:
-        raise ValueError(f"{caller}(state=…): not a state of this pipeline, which has no {name}")
+    wrong = pipe.misfit(state)
+    if wrong:
+        raise ValueError(f"{caller}(state=…): {wrong}")

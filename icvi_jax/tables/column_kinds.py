@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,26 +135,61 @@ def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
     return ""
 
 
-def counters_in(first: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The last value of each column of the first `LEAST_ROWS` rows of a node (rows, p) that only counts up, evenly or
-    in whole numbers; NaN for all other columns.
+class Held(NamedTuple):
+    """Columns of a node that say nothing yet: what each is held at, (p,), NaN for readings; and the second value that
+    was seen of a column with two, NaN if there was one only, infinite for a counter, which is held for good."""
+
+    value: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+
+def held_columns(first: NDArray[np.float64]) -> Held:
+    """The columns of the first `LEAST_ROWS` rows of a node (rows, p) that only count up, evenly or in whole numbers,
+    and those with at most two values, which are held until a third one comes.
 
     Later rows have no say, so that a recording and a live stream are read alike.
 
     Examples
     --------
     >>> t = np.arange(20.0)
-    >>> counters_in(np.column_stack([4000 + 3 * t, 0.1 * t, np.sin(t)])).tolist()
-    [4057.0, 1.9000000000000001, nan]
+    >>> held_columns(np.column_stack([4000 + 3 * t, t % 2, np.sin(t)]))
+    Held(value=array([4057.,    0.,   nan]), other=array([inf,  1., nan]))
     """
-    found = np.full(first.shape[1], np.nan)
-    for j, values in enumerate(first.T if len(first) >= LEAST_ROWS else ()):
-        known = values[np.isfinite(values)]
-        steps = np.diff(known)
+    value, other = np.full((2, first.shape[1]), np.nan)
+    for j in np.flatnonzero(_may_be_held(first)).tolist() if len(first) >= LEAST_ROWS else ():
+        known = first[np.isfinite(first[:, j]), j]
+        steps, further = np.diff(known), known[known != known[:1]]
         if len(steps) >= LEAST_ROWS // 2 and (steps > 0).all():
             even = (np.abs(steps - np.median(steps)) <= EVEN * np.median(steps)).all()
-            found[j] = known[-1] if even or (known == np.floor(known)).all() else np.nan
-    return found
+            if even or (known == np.floor(known)).all():
+                value[j], other[j] = known[-1], np.inf
+        elif known.size and (further == further[:1]).all():
+            value[j], other[j] = known[0], further[0] if further.size else np.nan
+    return Held(value, other)
+
+
+def _may_be_held(first: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Columns that rise in every row, have no third value, or have holes: most have none of these."""
+    rises = ~(first[1:] <= first[:-1]).any(axis=0)
+    differ = first != first[0]
+    second = first[differ.argmax(axis=0), np.arange(first.shape[1])]
+    few = ~(differ & (first != second)).any(axis=0)
+    return np.asarray(rises | few | np.isnan(first).any(axis=0))
+
+
+def hold_columns(x: NDArray[np.float64], held: Held) -> Held:
+    """Give the rows of some nodes (n, t, p) the values at which their columns are `held` (n, p), in place; returns what
+    is held after them: a third value ends it."""
+    value, other = (part.copy() for part in held)
+    for t in range(x.shape[1]):
+        now = x[:, t]
+        new = np.isfinite(value) & np.isfinite(now) & (now != value) & (now != other) & (other != np.inf)
+        third = new & np.isfinite(other)
+        other[new] = np.where(third, np.nan, now)[new]
+        value[third] = np.nan
+        stays = np.isfinite(value) & np.isfinite(now)
+        now[stays] = value[stays]
+    return Held(value, other)
 
 
 def rows_by_node(node: NDArray[np.int64] | None, rows: int) -> list[NDArray[np.int64]]:
@@ -170,22 +206,24 @@ def rows_by_node(node: NDArray[np.int64] | None, rows: int) -> list[NDArray[np.i
     return np.split(order, np.flatnonzero(np.diff(node[order])) + 1)
 
 
-def freeze_counters(
+def hold_quiet(
     x: NDArray[np.float64], node: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Give counters one value, node by node; returns the values, and which columns of `x` (rows, p) count in every
+    """Hold what says nothing, node by node; returns the values, and which columns of `x` (rows, p) count in every
     node."""
     counting, before = np.ones(x.shape[1], bool), x
     for rows in rows_by_node(node, len(x)):
-        first = x[rows[:LEAST_ROWS]]
-        if (first[1:] <= first[:-1]).any(axis=0).all():  # every column falls somewhere: most nodes end here
-            counting[:] = False
-            continue
-        stays = counters_in(first)
-        counting &= np.isfinite(stays)
-        for j in np.flatnonzero(np.isfinite(stays)).tolist():
-            x = x.copy() if x is before else x
-            x[rows, j] = np.where(np.isfinite(x[rows, j]), stays[j], np.nan)
+        value, other = held_columns(x[rows[:LEAST_ROWS]])
+        counting &= other == np.inf
+        for j in np.flatnonzero(np.isfinite(value)).tolist():
+            column = x[rows, j]
+            new = np.isfinite(column) & (column != value[j])
+            if other[j] != np.inf:
+                third = new & (column != column[new.argmax()])
+                new[third.argmax() if third.any() else len(new) :] = False
+            if new.any():
+                x = x.copy() if x is before else x
+                x[rows[new], j] = value[j]
     return x, counting
 
 

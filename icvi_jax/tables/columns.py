@@ -14,8 +14,8 @@ from icvi_jax.tables.column_kinds import (
     by_name,
     by_values,
     epoch_unit,
-    freeze_counters,
     has_time_word,
+    hold_quiet,
     is_time_name,
     may_be_time,
     rows_by_node,
@@ -220,10 +220,12 @@ def sift(
         notes += code_notes(features, found)
     if chosen or not len(x):
         return tuple(features), x
-    x, counting = freeze_counters(x, node)
+    given = x
+    x, counting = hold_quiet(x, node)
     if not judge:
         return tuple(features), x
-    kinds = ["counter" if counts else why for counts, why in zip(counting, by_values(x, node))]
+    reasons = zip(counting, by_values(x, node), by_values(given, node))
+    kinds = ["counter" if counts else held and (why or "two values") for counts, held, why in reasons]
     judged = [by_name(name) or why for name, why in zip(features, kinds)]
     kept = [n for n, why in enumerate(judged) if not why]
     notes += sentences([(name, why) for name, why in zip(features, judged) if why])

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+import jax
+import numpy as np
+
 from icvi_jax.pipeline import Pipeline
+from icvi_jax.portfolio import Portfolio
 from icvi_jax.text import counted, say
 from icvi_jax.watch.absent_nodes import Silence
 from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
@@ -29,8 +33,8 @@ from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.source import Batch, Message, Source
 
-BYTES_OF_NODE = 3000
-"""Memory of a node without its page: state, names, times, and the copy while a fleet grows."""
+BYTES_OF_NODE = 1000
+"""Memory of a node without its page and its state: names and times."""
 MOST_MEMORY, LEAST_MEMORY = 1 << 30, 1 << 32
 """Memory that all nodes may take if no number is given; memory of a machine that does not tell."""
 
@@ -145,9 +149,10 @@ class Partition:
             refused = self.shard.refused
             fresh = self.shard.accept(samples)
             if self.shard.refused > refused:
+                smaller = "; -k 3 has room for more" if isinstance(self.pipe.clusterer, Portfolio) else ""
                 self._crowded.say(
                     f"there are {self.shard.most:,} nodes, the most there may be (--most-nodes): samples of other "
-                    f"nodes, such as {samples[-1].node!r}, are not counted"
+                    f"nodes, such as {samples[-1].node!r}, are not counted{smaller}"
                 )
         self.keeper.note(before, fresh, self.intake.reader.form, new)
 
@@ -167,7 +172,8 @@ class Partition:
         if self.shard is not None:
             features = len(self.shard.features)
             page = self.buffers.bytes_of_node(features) if self.buffers else 0
-            self.shard.most = self.rules.most_nodes or most_nodes(page + 16 * RING * features)
+            held = 2 * state_bytes(self.shard.pipe, features)  # there is a copy while a fleet grows
+            self.shard.most = self.rules.most_nodes or most_nodes(page + held + 16 * RING * features)
 
     def compute(self) -> None:
         """Compute the accepted samples: alarms go to the store, readings to the buffers."""
@@ -200,13 +206,19 @@ class Partition:
             self._saved = self.taken
 
 
-def most_nodes(page: int = 0) -> int:
-    """How many nodes fit into a part of the memory; page and recent rows need `page` bytes of each."""
+def state_bytes(pipe: Pipeline, features: int) -> int:
+    """Memory of the state of one node."""
+    state = pipe.init(features, (1,), np, np.float32)
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(state))
+
+
+def most_nodes(more: int = 0) -> int:
+    """How many nodes fit into a part of the memory; state, page and recent rows need `more` bytes of each."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows
         memory = LEAST_MEMORY
-    return max(1000, min(memory // 4, MOST_MEMORY) // (BYTES_OF_NODE + page))
+    return max(1000, min(memory // 4, MOST_MEMORY) // (BYTES_OF_NODE + more))
 
 
 class WatchLoop:

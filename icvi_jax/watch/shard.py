@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
-from icvi_jax.checkpoint import CheckpointError
+from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.indices import Health
 from icvi_jax.live import Live
 from icvi_jax.monitors import Stuck
@@ -27,7 +27,7 @@ from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.spec import changed
 from icvi_jax.tables.clock import Clock, Verdict
-from icvi_jax.tables.column_kinds import LEAST_ROWS, counters_in
+from icvi_jax.tables.column_kinds import LEAST_ROWS, Held, held_columns, hold_columns
 from icvi_jax.tables.error_codes import CODES, is_code
 from icvi_jax.text import say
 from icvi_jax.types import Alarm
@@ -56,7 +56,8 @@ class Shard:
     keep_old : also count samples that are not later than the last one of their node.
     late : hold samples back for so many seconds of their own time, so that late ones can be put in order.
     keep_codes : error codes such as −9999 are readings, not missing.
-    judge : a column that only counts up in the first samples of a node is taken out there: it keeps one value.
+    judge : a column that only counts up in the first samples of a node keeps one value there; one with two values, too,
+        until a third one comes.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ class Shard:
         self.incidents = Incidents()
         self._ready: list[Sample] = []
         self._recent = np.zeros((0, RING, len(self.features)), np.float64)
-        self._fired, self._frozen = np.zeros((2, 0, len(self.features)), np.float64)
+        self._fired, self._held, self._other = np.zeros((3, 0, len(self.features)), np.float64)
         self._unusable, self.counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self.heard = np.zeros(0)
         self.score, self.standing = np.zeros(0), np.zeros(0, bool)
@@ -163,7 +164,9 @@ class Shard:
         size = len(shard.rows)
         shard._recent = unpacked(extra.get("recent", ""), (size, RING, len(shard.features)))
         shard._fired = unpacked(extra.get("fired", ""), (size, len(shard.features)))
-        shard._frozen = unpacked(extra.get("frozen", ""), (size, len(shard.features)), np.nan)
+        shard._held = unpacked(extra.get("frozen", ""), shard._fired.shape, np.nan)
+        forever = np.where(np.isfinite(shard._held), np.inf, np.nan)  # older checkpoints held only counters
+        shard._other = unpacked(extra["other"], forever.shape) if "other" in extra else forever
         shard.heard = np.full(size, time.monotonic())
         shard.score, shard.standing = np.array(extra["score"], np.float64), np.array(extra["standing"], bool)
         return shard
@@ -280,7 +283,7 @@ class Shard:
         if not self.keep_codes:
             self._clear_codes(block, x)
         if self.judge:
-            self._freeze_counters(rows, x)
+            self._hold_quiet(rows, x)
         numbers = self.counts[rows] + depth + 1
         self._recent[rows, (numbers - 1) % RING] = x[rows, depth]
         if length == 1:
@@ -338,37 +341,36 @@ class Shard:
             known.add(value)
             say(f"{column} is {value:.10g} at node {node!r}: taken as missing (--keep-codes keeps such values)")
 
-    def _freeze_counters(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
-        """A column that only counts up in the first `LEAST_ROWS` samples of a node keeps one value: it says nothing."""
+    def _hold_quiet(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
+        """Hold what says nothing by the first `LEAST_ROWS` samples of its node: counters, columns with two values."""
         begun: dict[int, NDArray[np.float64]] = {}
         for row in np.unique(rows[self.counts[rows] < LEAST_ROWS]).tolist():
             here, past = int((rows == row).sum()), int(self.counts[row])
             if past + here < LEAST_ROWS:
                 continue
             first = np.concatenate([self._recent[row, :past], x[row, : LEAST_ROWS - past]])
-            self._frozen[row] = counters_in(first)
-            if past and np.isfinite(self._frozen[row]).any():
-                begun[row] = first[:past]
-        some = np.unique(rows[np.isfinite(self._frozen[rows]).any(axis=1)])
-        if some.size:
-            x[some] = self._without_counters(some, x[some])
+            self._held[row], self._other[row] = held_columns(first)
+            before = first[:past]
+            if (np.isfinite(self._held[row]) & np.isfinite(before) & (before != self._held[row])).any():
+                begun[row] = before
+        some = np.unique(rows[np.isfinite(self._held[rows]).any(axis=1)])
         if begun:
             self._begin_again(begun)
-
-    def _without_counters(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Samples (n, t, p) of some rows with their counters at one value."""
-        stays = self._frozen[rows][:, None]
-        return np.where(np.isfinite(stays) & np.isfinite(x), stays, x)
+        if some.size:
+            part = x[some]
+            self._held[some], self._other[some] = hold_columns(part, Held(self._held[some], self._other[some]))
+            x[some] = part
 
     def _begin_again(self, begun: dict[int, NDArray[np.float64]]) -> None:
-        """Compute the first samples of some rows again, without the counters that were found since: as if these had
-        been known from the beginning, as they are in a file. There are no alarms so early."""
+        """Compute the first samples of some rows again, with what is held since: as if that had been known from the
+        beginning, as it is in a file. There are no alarms so early."""
         rows = np.array(list(begun))
         x = np.full((len(rows), LEAST_ROWS, len(self.features)), np.nan)
         for n, first in enumerate(begun.values()):
             x[n, : len(first)] = first
         again = Live(self.pipe, len(self.features), len(rows), keep=KEEP)
-        again.tick_many(self._without_counters(rows, x))
+        hold_columns(x, Held(self._held[rows], self._other[rows]))
+        again.tick_many(x)
 
         def placed(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.generic]:
             a = np.array(a)
@@ -390,7 +392,8 @@ class Shard:
         empty = np.zeros((len(names), RING, len(self.features)))
         self._recent = np.concatenate([self._recent, empty + np.nan])
         self._fired = np.concatenate([self._fired, empty[:, 0]])
-        self._frozen = np.concatenate([self._frozen, empty[:, 0] + np.nan])
+        self._held = np.concatenate([self._held, empty[:, 0] + np.nan])
+        self._other = np.concatenate([self._other, empty[:, 0] + np.nan])
         self._unusable = np.append(self._unusable, zeros.astype(np.int32))
         self.counts = np.append(self.counts, zeros.astype(np.int64))
         self.heard, self.score = np.append(self.heard, zeros), np.append(self.score, zeros)
@@ -422,7 +425,8 @@ class Shard:
                 "incident": self.incidents.stored(),
                 "recent": packed(self._recent_rows()),
                 "fired": packed(self._fired),
-                "frozen": packed(self._frozen),
+                "frozen": packed(self._held),
+                "other": packed(self._other),
                 "unusable": self._unusable.tolist(),
                 "counts": self.counts.tolist(),
                 "score": self.score.tolist(),
@@ -455,3 +459,13 @@ def moved_by(state: PipelineState, origin: np.ndarray) -> PipelineState:
 def saved_in(folder: Path) -> bool:
     """Whether there is a checkpoint in a folder."""
     return any(folder.glob("*.icvi"))
+
+
+def kept_clusterer(folder: Path) -> str:
+    """Name of the class of the clusterer in a checkpoint under a folder; empty where there is none."""
+    for path in sorted(folder.rglob("*.icvi"), reverse=True):
+        try:
+            return str(container.header_of(path)["configuration"]["clusterer"]["is"])
+        except (OSError, KeyError, TypeError, container.Damaged):
+            continue  # removed by another worker, or damaged: the load says so
+    return ""

@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 
+import jax
 import numpy as np
 import pytest
 from watching import PIPE, begun, messages
@@ -175,22 +176,87 @@ def test_the_hour_that_comes_twice_is_kept(tmp_path, capsys):
     assert keep.all() and (np.diff(fixed) >= np.timedelta64(0, "us")).all() and "6 rows are in the hour" in notes[0]
 
 
-def test_a_counter_is_taken_out_however_samples_come():
-    times, x = station(400)
-    x = np.column_stack([x, np.arange(400) + 1e6])
-    states = []
-    for size in (1, 7, 400):
-        shard = Shard(PIPE, ["temp", "flow", "packets"], judge=True)
-        rows = [("a", str(t), row) for t, row in zip(times, x)]
-        found = [alarm for n in range(0, 400, size) for alarm in shard.take(rows[n : n + size])]
-        assert "packets" not in {alarm["cause"] for alarm in found}
-        assert np.unique(shard.recent(0, 400)[:, 2]).tolist() == [1e6 + 19]
-        states.append(shard.state)
-    known = Shard(PIPE, ["temp", "flow", "packets"])  # as in a file: the column had one value from the beginning
-    known.take([("a", str(t), (*row[:2], 1e6 + 19)) for t, row in zip(times, x)])
-    states.append(known.state)
-    import jax
+def with_quiet_columns(rows=400):
+    """A counter, a pump that is on or off, and a gauge that has a third value in row 250; and what each is held at."""
+    times, x = station(rows)
+    n = np.arange(rows)
+    gauge = np.where(n < 250, 0.2 * (n % 50 > 40), 0.1 * (n % 9))
+    quiet = np.column_stack([n + 1e6, n // 30 % 2 * 1.0, gauge])
+    quiet[5, 1] = np.nan
+    held = np.column_stack([np.full(rows, 1e6 + 19), np.where(n == 5, np.nan, 0), np.where(n < 250, 0, gauge)])
+    return times, np.column_stack([x, quiet]), np.column_stack([x, held])
 
-    for state in states[1:]:
-        for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(states[0])):
+
+def test_what_says_nothing_is_held_however_samples_come(tmp_path):
+    """Counters for good, columns of two values until a third one comes: by the past only, in files as live."""
+    times, x, held = with_quiet_columns()
+    names = ["temp", "flow", "packets", "pump", "gauge"]
+    rows = [("a", str(t), row) for t, row in zip(times, x)]
+    shards = []
+    for size in (1, 7, 400):
+        shard = Shard(PIPE, names, judge=True)
+        found = [alarm for n in range(0, 400, size) for alarm in shard.take(rows[n : n + size])]
+        assert not {"packets", "pump"} & {alarm["cause"] for alarm in found}
+        shards.append(shard)
+    for cut in (10, 100, 300):
+        shard = Shard(PIPE, names, judge=True)
+        shard.take(rows[:cut])
+        shard.save(tmp_path / str(cut))
+        shards.append(Shard.load(tmp_path / str(cut), PIPE))
+        shards[-1].take(rows[cut:])
+    known = Shard(PIPE, names)  # as if that had been known from the beginning
+    known.take([("a", str(t), row) for t, row in zip(times, held)])
+    for shard in shards:
+        for a, b in zip(jax.tree.leaves(shard.state), jax.tree.leaves(known.state)):
             np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(shard.recent(0, 400), known.recent(0, 400))
+    path = tmp_path / "in.csv"
+    path.write_text(
+        "time,temp,flow,packets,pump,gauge\n"
+        + "".join(f"{t},{','.join(map(repr, row))}\n" for t, row in zip(times, x.tolist()))
+    )
+    table = read(path)
+    assert table.features == ("temp", "flow", "gauge")
+    np.testing.assert_array_equal(table.x, held[:, [0, 1, 4]])
+    assert sum("'pump' (only two values" in note or "'packets' (counters" in note for note in table.notes) == 2
+
+
+def test_later_rows_do_not_change_how_earlier_ones_are_read(tmp_path):
+    """A column that has two values in the first half says nothing there, whether the second half is in the file or
+    not."""
+    times, x, _ = with_quiet_columns()
+    lines = ["time,temp,flow,pump,gauge", *(f"{t},{a},{b},{c},{d}" for t, (a, b, _, c, d) in zip(times, x.tolist()))]
+    tables = []
+    for rows in (240, 400):
+        (tmp_path / "in.csv").write_text("\n".join(lines[: rows + 1]))
+        tables.append(read(tmp_path / "in.csv"))
+    assert tables[0].features == ("temp", "flow") and tables[1].features == ("temp", "flow", "gauge")
+    np.testing.assert_array_equal(tables[0].x, tables[1].x[:240, :2])
+    assert not tables[1].x[:240, 2].any() and tables[1].x[250:, 2].any()
+
+
+def test_run_and_watch_choose_k_alike(tmp_path, capsys):
+    """With the default options: the same alarms of the index, so the same clusters."""
+    times, x = station()
+    path = tmp_path / "in.csv"
+    path.write_text("time,temp,flow\n" + "".join(f"{t},{a:.4f},{b:.4f}\n" for t, (a, b) in zip(times, x)))
+    said = told_by_run(path, capsys)
+    alarms, err, code = watched(path.read_text())
+    assert code == 0 and "k = 2 … 12, chosen live" in said
+    told = [alarm["text"] for alarm in alarms if alarm["alarm"] != "recovered"]
+    assert any(alarm["index"] == "xb" for alarm in alarms)
+    for text in told:
+        assert text.replace("has arrived", "arrived") in said, text
+    assert f"{len(told)} alarms" in err or "distress" in said
+
+
+def test_a_watch_with_very_many_nodes_or_an_older_folder_has_one_k(tmp_path, capsys):
+    text = "".join(f'{{"node": "a", "time": {n}, "v": {n % 7}, "w": {n % 5}}}\n' for n in range(40))
+    folder = ("--checkpoint", str(tmp_path / "state"))
+    _, err, code = watched(text, "--nodes", "1001", *folder)
+    assert code == 0 and "k = 3, since there are more than 1,000 nodes" in err
+    more = text.replace('"time": ', '"time": 1')
+    _, err, code = watched(more, *folder)  # the default is another one without --nodes, but the folder has its k
+    assert code == 0 and "continuing after 40 samples" in err
+    _, err, code = watched(text, "-k", "auto", *folder)
+    assert code == 2 and "of another configuration" in err

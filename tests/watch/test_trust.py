@@ -81,12 +81,13 @@ class TestCommand:
         assert "trust at the end: " in told and "in 3 nodes" in told
         assert "trust" in told.split("worst nodes")[1].splitlines()[0]
 
-    def test_k_is_chosen_for_files_and_named_elsewhere(self, file):
-        assert choosing_k(Model(), 300).k == "auto" and choosing_k(Model(), 299).k is None
-        assert choosing_k(Model(k=4), 1000).k == 4 and choosing_k(Model(clusterer="oec"), 1000).k is None
-        assert choosing_k(Model(set=("k=4",)), 1000).k is None
-        assert isinstance(clusterer_of(choosing_k(Model(), 1000)), Portfolio)
-        assert clusterer_of(Model()).slots == 3, "a feed"
+    def test_k_is_chosen_live_unless_there_are_very_many_nodes(self):
+        assert choosing_k(Model())[0].k == choosing_k(Model(), 1000)[0].k == "auto"
+        model, (why,) = choosing_k(Model(), 1001)
+        assert model.k is None and clusterer_of(model).slots == 3 and "k = 3, since" in why
+        for named in (Model(k=4), Model(clusterer="oec"), Model(set=("k=4",))):
+            assert choosing_k(named) == (named, [])
+        assert isinstance(clusterer_of(choosing_k(Model())[0]), Portfolio)
 
 
 class TestLive:
