@@ -1,0 +1,165 @@
+"""Oracle of Health, written from docs/reference/definitions.md alone; only the coefficients are the package's."""
+
+import json
+from importlib.resources import files
+
+import numpy as np
+
+RHO = 1 - 1 / 150
+REASONS = ("right", "merged", "cut", "not learned", "nothing to find")
+OF_MEMBERS = ("near", "core", "sil", "ratio", "lone", "mid", "side", "gain", "within", "tail", "follow", "own", "turn")
+BY_MASS = ("near", "core", "sil", "mid", "side", "gain")
+OF_SAMPLES = ("total", "tail", "jump", "cosine", "noise")
+COEFFICIENTS = json.loads(files("icvi_jax.indices").joinpath("health.json").read_text())
+
+
+def divide(a, b, otherwise=0.0):
+    return a / b if b else otherwise
+
+
+class Vitals:
+    """The statistic; step it with what the clusterer said of every sample that is not missing."""
+
+    def __init__(self, slots, p):
+        self.q, self.w, self.h, self.g = (np.zeros(slots) for _ in range(4))
+        self.spot, self.half = np.zeros((slots, p)), np.zeros((slots, p))
+        self.last = np.zeros(slots, bool)
+        self.mu, self.x, self.r = np.zeros(p), np.zeros(p), np.zeros(p)
+        self.n = self.m = 0.0
+        self.run = 0
+        self.member = dict.fromkeys((*OF_MEMBERS, *(name + " by mass" for name in BY_MASS)), 0.0)
+        self.sample = dict.fromkeys(OF_SAMPLES, 0.0)
+        self.centres, self.used, self.names = np.zeros((slots, p)), np.zeros(slots, bool), np.arange(slots)
+
+    def step(self, x, u, centres, used, names=None, born=(), merge=None):
+        """u, centres and used (a mask) after the sample; born: slots that start again; merge: (from, into)."""
+        if merge is not None:
+            self.merge(*merge)
+        born = [i for i in range(len(u)) if i in born or (used[i] and not self.used[i])]
+        self.q[born], self.last[born] = 0, False
+        known = [i for i in range(len(u)) if self.used[i] and i not in born]
+        u = np.where(used, u, 0)
+        j = int(np.argmax(u)) if u.max() > 0 else None
+        e, t, mid, near = np.zeros(len(x)), 0.0, 0.0, 0.0
+        if j in known:
+            e, t, mid, near = self.step_member(x, j, known)
+        self.step_sample(x, j is None)
+        tiny = np.finfo(float).tiny
+        self.q = np.where(self.q > 0, np.maximum(RHO * self.q, tiny), 0)
+        if j is not None:
+            self.q[j] += 1
+            b = 1 / max(self.q[j], 1)
+            self.spot[j] += b * (x - self.spot[j])
+            self.w[j] += b * (e @ e - self.w[j])
+            self.half[j] += b * ((e if t >= 0 else -e) - self.half[j])
+            self.h[j] += b * (mid - self.h[j])
+            self.g[j] += b * (near - self.g[j])
+            self.last[:] = False
+            self.last[j] = True
+        self.q[~used], self.last[~used] = 0, False
+        self.centres, self.used = centres.copy(), used.copy()
+        self.names = np.arange(len(u)) if names is None else names.copy()
+
+    def merge(self, e, c):
+        q_c, q_e = self.q[c], self.q[e]
+        if q_c + q_e > 0:
+            sign = -1 if self.half[c] @ self.half[e] < 0 else 1
+            self.half[e] *= sign
+            for a in (self.spot, self.w, self.h, self.g, self.half):
+                a[c] = (q_c * a[c] + q_e * a[e]) / (q_c + q_e)
+        for a in (self.spot, self.w, self.h, self.g, self.half):
+            a[e] = 0
+        self.q[c], self.q[e] = q_c + q_e, 0
+        self.last[c], self.last[e] = self.last[c] or self.last[e], False
+
+    def step_member(self, x, j, known):
+        v, M = self.centres, self.member
+        r = x - v[j]
+        d0 = r @ r
+        same = [i for i in known if self.names[i] == self.names[j]]
+        others = [i for i in known if i not in same and self.q[i] >= 0.01 * self.n]
+        near = core = sil = ratio = 0.0
+        if others:
+            distances = [np.sum((x - v[i]) ** 2) for i in others]
+            o, d1 = others[int(np.argmin(distances))], min(distances)
+            D = np.sum((v[o] - v[j]) ** 2)
+            if D > 0:
+                s = (d0 + D - d1) / (2 * D)
+                near, core, ratio = float(s > 0.3), float(abs(s) < 0.2), min(d0 / D, 4)
+            sil = divide(d1 - d0, max(d0, d1))
+        e = x - self.spot[j] if self.q[j] > 0 else np.zeros(len(x))
+        A = self.half[j] @ self.half[j] if self.q[j] > 0 else 0.0
+        t = e @ self.half[j]
+        z = abs(divide(t, A, 1.0))
+        W = M["within"] or d0 or 1
+        now = {
+            "near": near, "core": core, "sil": sil, "ratio": ratio, "lone": float(not others),
+            "mid": float(z < 0.3), "side": float(0.7 < z < 1.3), "gain": min(divide(A, self.w[j]), 1),
+            "within": d0, "tail": min(d0 / W, 20) ** 2, "follow": np.clip(r @ self.r / W, -20, 20),
+            "own": self.q[same].sum() / max(self.n, 1), "turn": float(self.last.any() and not self.last[same].any()),
+        }  # fmt: skip
+        for name in BY_MASS:
+            now[name + " by mass"] = now[name] * now["own"]
+        self.m = RHO * self.m + 1
+        for name, value in now.items():
+            M[name] += (value - M[name]) / self.m
+        self.run = 0 if now["turn"] else min(self.run + 1, 1000)
+        self.r = r
+        return e, t, now["mid"], near
+
+    def step_sample(self, x, noise):
+        S, first = self.sample, self.n == 0
+        self.n = RHO * self.n + 1
+        self.mu = self.mu + (x - self.mu) / self.n
+        y, before = x - self.mu, self.x - self.mu
+        yy = y @ y
+        now = {
+            "total": yy, "tail": min(yy / (S["total"] or yy or 1), 20) ** 2,
+            "jump": 0.0 if first else np.sum((x - self.x) ** 2),
+            "cosine": divide((y @ before) ** 2, yy * (before @ before)), "noise": float(noise),
+        }  # fmt: skip
+        for name, value in now.items():
+            S[name] += (value - S[name]) / self.n
+        self.x = x.copy()
+
+    def heavy(self):
+        return [i for i in range(len(self.q)) if self.used[i] and self.q[i] >= 0.05 * self.n]
+
+    def signs(self):
+        M, S, q, log = self.member, self.sample, self.q, np.log
+        T, o, heavy = S["total"] or 1, max(M["own"], 0.001), self.heavy()
+        mass = {}
+        for i in np.flatnonzero(self.used):
+            mass[self.names[i]] = mass.get(self.names[i], 0) + q[i]
+        clusters = sum(a >= 0.01 * self.n and a > 0 for a in mass.values())
+        return np.array([
+            log((M["near"] + 0.01) / (M["core"] + 0.01)),
+            log((M["near by mass"] + 0.01 * o) / (M["core by mass"] + 0.01 * o)),
+            log((M["mid"] + 0.01) / (M["side"] + 0.01)),
+            log((M["mid by mass"] + 0.01 * o) / (M["side by mass"] + 0.01 * o)),
+            M["sil"], M["sil by mass"] / o, M["gain"], M["gain by mass"] / o,
+            log(M["ratio"] + 0.001), log(min(M["within"] / T, 1) + 0.0001),
+            log(M["tail"] + 0.1), log(S["tail"] + 0.1), log(S["jump"] / T + 0.001), log(S["cosine"] + 0.001),
+            M["follow"], log(M["own"] + 0.01), log(clusters + 0.5),
+            log((M["turn"] + 0.005) / (max(1 - M["own"], 0) + 0.005)), S["noise"], log(self.run + 1),
+            log(max(1 - q.max() / max(self.n, 1), 0) + 0.003),
+            max((self.gain(i) for i in heavy), default=0), min((self.h[i] for i in heavy), default=1),
+            max((self.g[i] for i in heavy), default=0), M["lone"],
+        ])  # fmt: skip
+
+    def gain(self, i):
+        return divide(self.half[i] @ self.half[i], self.w[i])
+
+    def read(self):
+        """(health, chances of the reasons, reason, cluster to blame), or NaN, None, None, −1."""
+        if self.n < 50 or self.m == 0 or not self.used.any():
+            return np.nan, None, None, -1
+        a = self.signs() @ np.array(COEFFICIENTS["hidden"]) + COEFFICIENTS["hidden_bias"]
+        out = (a / (1 + abs(a))) @ np.array(COEFFICIENTS["output"]) + COEFFICIENTS["output_bias"]
+        health = 1 / (1 + np.exp(-np.clip(out[0], -8, 8)))
+        chances = np.exp(out[1:] - out[1:].max())
+        chances /= chances.sum()
+        reason = int(np.argmax(chances)) if health >= 0.5 else 1 + int(np.argmax(chances[1:]))
+        blame = {"merged": self.gain, "cut": lambda i: self.g[i]}.get(REASONS[reason])
+        cluster = max(self.heavy(), key=blame, default=-1) if blame else -1
+        return health, dict(zip(REASONS, chances, strict=True)), REASONS[reason], cluster
