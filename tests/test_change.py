@@ -111,7 +111,7 @@ class TestVersion2EqualsItsDefinition:
         values = [np.stack([swings(seed + 50 * i, 900) for seed in range(6)], -1) for i in range(2)]
         found = listen(icvi.Change(indices=("xb", "db"), false_alarms=0.01), X, values)
         heard = np.stack(values, 1)
-        self.same(found, [second(X[..., n], 0.01, heard[..., n]) for n in range(6)])
+        self.same(found, [second(X[..., n], 0.01, np.log(heard[..., n])) for n in range(6)])
         assert (found.code.astype(bool) & (found.cause == -1)).any(), "no index ever fired"
 
     def same(self, found, expected):

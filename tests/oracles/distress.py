@@ -1,131 +1,107 @@
-"""The signal monitor of an index series as a plain state machine."""
+"""Distress as a plain state machine, written from docs/reference/definitions.md alone."""
 
-import math
+from math import exp, expm1, inf, isfinite, log, nan, sqrt
 
 import numpy as np
 
-
-class Learned:
-    """The learned threshold: docs/reference/definitions.md, "Distress, learned threshold"."""
-
-    def __init__(self, rate):
-        self.rate, self.n, self.mu, self.square = rate, 4, 0.6, 0.16
-        self.kappa, self.ready, self.size, self.block = 0.0, True, 0, []
-
-    def limit(self, plain):
-        scale = 0.7797 * max(math.sqrt(self.square), 0.1) * (1 + 2 / self.n)
-        alone = max(0.1, self.mu - scale * (math.log(-math.log(1 - 15 * self.rate)) + 0.5772))
-        share = 0.5 + self.kappa
-        return min(max(1.0, share) * alone, max(plain, share * alone))
-
-    def learn(self, e):
-        self.n += 1
-        g = max(1 / self.n, 1 / 200)
-        self.mu += g * e
-        self.square = (1 - g) * (self.square + g * e * e)
-
-    def spike(self):
-        self.ready, self.size, self.block = False, 0, []
-
-    def quiet(self, d):
-        self.size += 1
-        if self.ready:
-            self.block.append(d)
-        if self.size == 15:
-            s = math.sqrt(self.square)
-            if self.block:
-                e = max(max(self.block), self.mu - 1.5 * s) - self.mu
-                self.learn(min(max(e, -6 * s), 6 * s))
-            self.kappa = max(0.0, self.kappa - 0.2 * 15 * self.rate)
-            self.ready, self.size, self.block = True, 0, []
-
-    def back(self, peak):
-        self.learn(min(peak - self.mu, 6 * math.sqrt(self.square)))
-        self.kappa = min(1.0, self.kappa + 0.2)
+B = 15
 
 
-def distress(values, goal="min", factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5, false_alarms=None):
-    """Codes and standing distress of a series of values of a positive index.
+def clip(a, c):
+    return min(max(a, -c), c)
 
-    Parameters
-    ----------
-    values : array (n,)
-        NaN, infinite and non-positive values are skipped: code 0, and nothing changes.
-    goal : {"min", "max"}
-    factor, width, patience, memory, warm, back : float
-    false_alarms : float or None
-        With a rate the threshold is learned.
 
-    Returns
-    -------
-    codes : int array (n,)
-        0 quiet, 1 spike, 2 recovered, 3 distress.
-    standing : bool array (n,)
-        Whether distress stands after each sample.
-    """
-    if goal not in ("min", "max"):
-        raise ValueError(f"unknown goal {goal!r}")
-    codes, stands = np.zeros(len(values), dtype=int), np.zeros(len(values), dtype=bool)
-    n, m, s = 0, 0.0, 0.0  # samples learned from, level, spread
-    watching, base, peak, thr, age = False, 0.0, 0.0, 0.0, 0
-    standing, home, top, lowest = False, 0.0, -math.inf, math.inf
-    learned = None if false_alarms is None else Learned(false_alarms)
-    for t, value in enumerate(values):
-        if not (math.isfinite(value) and value > 0):
-            stands[t] = standing
-            continue
-        y = math.log(value) if goal == "min" else -math.log(value)
-        code = 0
-        if watching:
-            age += 1
-            peak = max(peak, y)
+def badness(value, goal, signed):
+    """y of an index value, NaN where there is none."""
+    if not isfinite(value) or (not signed and value <= 0):
+        return nan
+    y = value if signed else log(value)
+    return y if goal == "min" else -y
+
+
+def distress(
+    values, goal="min", *, signed=False, factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5,
+    false_alarms=None,
+):  # fmt: skip
+    """Code, score, p and standing after each value of an index; NaN: there is none."""
+    n, m, s, spike, stands, lowest, top = 0, 0.0, 0.0, False, False, inf, -inf
+    age = since = 0
+    peak = home = 0.0
+    learned = false_alarms is not None
+    tail_n, mu, spread, kappa, ready, count, largest = 4, 0.6, 0.4, 0.0, True, 0, -inf
+    score = 0.0
+    out = []
+
+    def learn_tail(e):
+        nonlocal tail_n, mu, spread
+        tail_n += 1
+        g = max(1 / tail_n, 1 / 200)
+        mu += g * e
+        spread = sqrt((1 - g) * (spread**2 + g * e * e))
+
+    for value in values:
+        y = badness(value, goal, signed)
+        code, p = 0, nan
+        if isfinite(y):
+            eps = 1e-5 * max(abs(m), abs(y)) if signed else 1e-5
+            c = max(s, eps)
+            f = factor * c if signed else log(factor)
+            theta = max((0 if signed else 0.2) if stands else f, width * c)
+            if signed and s <= eps:
+                theta = inf
+            before = m
             if learned:
-                thr = learned.limit(max(0.2 if standing else math.log(factor), width * s))
-            if y - base <= back * min(peak - base, thr):
-                # The sample that ends the episode is not learned from: the level belongs to what came before.
-                watching = False
-                code = 0 if standing else 2
-                if learned and age < 35:
-                    learned.back(peak - base)
-            elif age >= patience:
-                code = 3
-                if not standing:
-                    home = base
-                top = max(top, y)
-                standing, watching = True, False
-                m, n = y, 10  # relearn the level here; the spread is kept
-        else:
-            floor = 0.2 if standing else math.log(factor)
-            limit = max(floor, width * s)
-            able = True
-            if learned:
-                limit, able = learned.limit(limit), learned.n >= 6 and learned.ready
-            if n >= warm and able and y - m > limit:
-                code = 1
-                if learned:
-                    learned.spike()
-                watching, base, peak, thr, age = True, m, y, limit, 0
+                least = eps if signed else 0.1
+                scale = 0.7797 * max(spread, least) * (1 + 2 / tail_n)
+                quantile = max(least, mu - scale * (log(-log(1 - false_alarms * B)) + 0.5772))
+                t = 0.5 + kappa
+                theta = min(max(1, t) * quantile, max(theta, t * quantile))
+                if tail_n >= 6:
+                    p = -expm1(-exp(min(-(y - m - mu) / scale - 0.5772, 700)))
+            stood, was = stands, stands or spike
+            if spike:
+                age, peak = age + 1, max(peak, y)
+                if y - m <= back * min(peak - m, theta):
+                    spike, code = False, 0 if stands else 2
+                    if learned and age < 35:
+                        learn_tail(min(peak - m - mu, 6 * spread))
+                        kappa = min(1, kappa + 0.2)
+                elif age >= patience:
+                    spike, code = False, 3
+                    home, stands = home if stands else m, True
+                    top, n, m = max(top, y), 10, y
+            elif n >= warm and y - m > theta and (not learned or tail_n >= 6 and ready):
+                spike, code, age, peak = True, 1, 0, y
+                ready, count, largest = False, 0, -inf
             else:
                 if learned and n >= warm:
-                    learned.quiet(y - m)
+                    count += 1
+                    if ready:
+                        largest = max(largest, y - m)
+                    if count == B:
+                        if largest > -inf:
+                            learn_tail(clip(max(largest, mu - 1.5 * spread) - mu, 6 * spread))
+                        kappa = max(0, kappa - 0.2 * false_alarms * B)
+                        ready, count, largest = True, 0, -inf
+                if s <= eps and n >= 10 and abs(y - m) > 3 * eps:
+                    n = 0
                 if n == 0:
-                    m = y  # the first sample is the level, so that the spread starts at zero
-                gain = max(1 / (n + 1), 1 / memory)
-                gap = y - m  # one residual for both updates
-                if n < 10:
-                    m, s = m + gain * gap, s + gain * (1.2533 * abs(gap) - s)
-                else:
-                    held = max(-3 * s, min(3 * s, gap))
-                    m, s = m + gain * held, s + gain * (1.2533 * min(abs(gap), 3 * s) - s)
+                    m = y
+                e = y - m
+                r = abs(e) if n < 10 else 3 * c
+                g = max(1 / (n + 1), 1 / memory)
+                m += g * clip(e, r)
+                s += g * (1.2533 * min(abs(e), r) - s)
                 n += 1
-                if not standing and n >= warm:  # in warm-up the level swings by decades: no creep from there
+                if not stands and n >= warm:
                     lowest = min(lowest, m)
-                    if m - lowest >= 2 * math.log(factor):
-                        code = 3
-                        standing, home, top = True, lowest, max(top, y)
-                elif standing and y - home <= back * (top - home):
-                    code = 2
-                    # The next distress has its own lowest level and its own top.
-                    standing, top, lowest = False, -math.inf, math.inf
-        codes[t], stands[t] = code, standing
-    return codes, stands
+                    if m - lowest >= 2 * f and m > lowest:
+                        stands, code, home, top = True, 3, lowest, max(top, y)
+                if stood and y - home <= back * (top - home):
+                    stands, code, top, lowest = False, 2, -inf, inf
+            since = since + 1 if was and (stands or spike) else 0
+            scale = theta if learned else f
+            base = home if stands else before
+            score = max(0, y - base) / (scale or 1) * (1 + since / patience) if spike or stands else 0.0
+        out.append((code, score, p, stands))
+    return dict(zip(("code", "score", "p", "standing"), map(np.array, zip(*out, strict=True)), strict=True))

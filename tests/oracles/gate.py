@@ -1,49 +1,35 @@
-"""The gate before a clusterer, row by row, from docs/reference/definitions.md."""
+"""The gate before a clusterer, row by row, written from docs/reference/definitions.md alone."""
 
-import math
+from math import inf
 
 import numpy as np
 
 
-def med3(values):
-    return sorted(values)[1]
-
-
-def gate(rows):
-    """What becomes of each row (T, p): "used", "missing", "anew" where everything begins, or "anew, missing"."""
-    said, first, low, high, b = [], [], None, None, 0
-    for row in np.asarray(rows, float).tolist():
-        if not all(map(math.isfinite, row)):
-            said.append("missing")
+def gate(X):
+    """(rows that count, whether all begins anew at the ninth row that is not missing, that row)."""
+    X = np.asarray(X, float)
+    counts, rows, anew, ninth, burst = np.zeros(len(X), bool), [], False, None, 0
+    for t, x in enumerate(X):
+        if not np.all(abs(x) <= 1e15):
             continue
-        if len(first) < 9:
-            first.append(row)
-            said.append("used")
-            if len(first) == 9:
-                codes = [judge([one[j] for one in first]) for j in range(len(row))]
-                low = [min(one[j] for i, one in enumerate(first) if i not in codes[j]) for j in range(len(row))]
-                high = [max(one[j] for i, one in enumerate(first) if i not in codes[j]) for j in range(len(row))]
-                if any(codes):
-                    said[-1] = "anew, missing" if any(8 in some for some in codes) else "anew"
-            continue
-        suspect = False
-        for x, bottom, top in zip(row, low, high):
-            if top > bottom and (x > top + 50 * (top - bottom) or x < bottom - 50 * (top - bottom)):
-                suspect = True
-        b = b + 10 if suspect else max(b - 1, 0)
-        if suspect and b < 50:
-            said.append("missing")
-            continue
-        if suspect:
-            b = 0
-        said.append("used")
-        low, high = list(map(min, low, row)), list(map(max, high, row))
-    return said
-
-
-def judge(v):
-    """Which of the first nine values of a column are codes."""
-    groups = [[v[j], v[j + 3], v[j + 6]] for j in range(3)]
-    c = med3([med3(group) for group in groups])
-    r = max(med3([abs(x - c) for x in group]) for group in groups)
-    return {i for i, x in enumerate(v) if r > 0 and abs(x - c) > 50 * r}
+        rows.append(x)
+        if len(rows) < 9:
+            counts[t] = True
+        elif len(rows) == 9:
+            nine, ninth = np.array(rows), t
+            groups = [nine[j::3] for j in range(3)]
+            c = np.median([np.median(g, axis=0) for g in groups], axis=0)
+            r = np.max([np.median(abs(g - c), axis=0) for g in groups], axis=0)
+            codes = (r > 0) & (abs(nine - c) > 50 * r)
+            anew, counts[t] = bool(codes.any()), not codes[8].any()
+            low = np.where(codes, inf, nine).min(axis=0)
+            high = np.where(codes, -inf, nine).max(axis=0)
+        else:
+            outside = np.maximum(x - high, low - x)
+            suspect = bool(((high > low) & (outside > 50 * (high - low))).any())
+            burst = burst + 10 if suspect else max(burst - 1, 0)
+            counts[t] = not suspect or burst >= 50
+            burst = 0 if suspect and counts[t] else burst
+            if counts[t]:
+                low, high = np.minimum(low, x), np.maximum(high, x)
+    return counts, anew, ninth

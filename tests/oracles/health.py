@@ -1,154 +1,165 @@
-"""Health from its definition: a plain loop over samples, written from docs/reference/definitions.md alone."""
+"""Oracle of Health, written from docs/reference/definitions.md alone; only the coefficients are the package's."""
+
+import json
+from importlib.resources import files
 
 import numpy as np
 
-FADE = 1 - 1 / 150
-MEMBER = "near core sil mid side gain ratio lone within tail follow own turn".split()
-BY_MASS = "near core sil mid side gain".split()
+RHO = 1 - 1 / 150
+REASONS = ("right", "merged", "cut", "not learned", "nothing to find")
+OF_MEMBERS = ("near", "core", "sil", "ratio", "lone", "mid", "side", "gain", "within", "tail", "follow", "own", "turn")
+BY_MASS = ("near", "core", "sil", "mid", "side", "gain")
+OF_SAMPLES = ("total", "tail", "jump", "cosine", "noise")
+COEFFICIENTS = json.loads(files("icvi_jax.indices").joinpath("health.json").read_text())
 
 
-def health(x, labels, centers, active, model, names=None):
-    """Health, its 25 signs and the chances of its five reasons after each sample.
+def divide(a, b, otherwise=0.0):
+    return a / b if b else otherwise
 
-    Crisp labels (−1: noise) and the prototypes after each sample; `names` (T, k), if given, say which slots are one
-    cluster. Rows of x with a value that is not finite are missing.
-    """
-    x, centers, active = np.asarray(x, float), np.asarray(centers, float), np.asarray(active, bool)
-    T, p = x.shape
-    k = active.shape[1]
-    q, w, e, g = (np.zeros(k) for _ in range(4))
-    a, spot = np.zeros((k, p)), np.zeros((k, p))
-    last = np.zeros(k, bool)
-    mu, x_last, r_last = np.zeros(p), np.zeros(p), np.zeros(p)
-    n = m = c = 0.0
-    means = dict.fromkeys([*MEMBER, *(f"{name} by mass" for name in BY_MASS)], 0.0)
-    whole = dict.fromkeys("total tail jump cosine noise".split(), 0.0)
-    was, at = np.zeros(k, bool), np.zeros((k, p))
-    called = np.arange(k)
-    values, signs, reasons = np.full(T, np.nan), np.full((T, 25), np.nan), np.full((T, 5), np.nan)
-    for t in range(T):
-        if not np.all(np.isfinite(x[t])):
-            if t:
-                values[t], signs[t], reasons[t] = values[t - 1], signs[t - 1], reasons[t - 1]
-            continue
-        started = active[t] & ~was
-        q[started], last[started] = 0, False
-        known = was & ~started
-        j = int(labels[t]) if labels[t] >= 0 else None
-        member = j is not None and known[j]
-        r, inner, d0, mid, near, dot = np.zeros(p), np.zeros(p), 0.0, 0.0, 0.0, 0.0
-        if member:
-            r = x[t] - at[j]
-            d0 = float(r @ r)
-            same = known & (called == called[j])
-            other = known & ~same & (q >= 0.01 * n)
-            v = dict.fromkeys(MEMBER, 0.0)
-            v["lone"] = float(not other.any())
-            if other.any():
-                far = np.where(other, ((x[t] - at) ** 2).sum(1), np.inf)
-                o = int(np.argmin(far))
-                d1 = float(far[o])
-                D = float(((at[o] - at[j]) ** 2).sum())
-                if D > 0:
-                    s = (d0 + D - d1) / (2 * D)
-                    v["near"], v["core"], v["ratio"] = float(s > 0.3), float(abs(s) < 0.2), min(d0 / D, 4)
-                if max(d0, d1) > 0:
-                    v["sil"] = (d1 - d0) / max(d0, d1)
-            inner = x[t] - spot[j] if q[j] > 0 else np.zeros(p)
-            dot, A = float(inner @ a[j]), float(a[j] @ a[j]) if q[j] > 0 else 0.0
-            z = dot / A if A > 0 else 1.0
-            v["mid"], v["side"] = float(abs(z) < 0.3), float(0.7 < abs(z) < 1.3)
-            v["gain"] = min(A / w[j], 1) if w[j] > 0 else 0.0
-            W = means["within"] or d0 or 1.0
-            v["within"], v["tail"] = d0, min(d0 / W, 20) ** 2
-            v["follow"] = float(np.clip(r @ r_last / W, -20, 20))
-            v["own"] = float(q[same].sum() / max(n, 1))
-            v["turn"] = float(last.any() and not last[same].any())
-            v |= {f"{name} by mass": v[name] * v["own"] for name in BY_MASS}
-            m = FADE * m + 1
-            for name, value in v.items():
-                means[name] += (value - means[name]) / m
-            c = 0.0 if v["turn"] else min(c + 1, 1000)
-            r_last = r
-            mid, near = v["mid"], v["near"]
-        first = n == 0
-        n = FADE * n + 1
-        mu = x[t].copy() if first else mu + (x[t] - mu) / n
-        y, y_last = x[t] - mu, x_last - mu
-        total = float(y @ y)
-        scale = whole["total"] or total or 1.0
-        norms = total * float(y_last @ y_last)
-        now = {
-            "total": total,
-            "tail": min(total / scale, 20) ** 2,
-            "jump": 0.0 if first else float(((x[t] - x_last) ** 2).sum()),
-            "cosine": float(y @ y_last) ** 2 / norms if norms > 0 else 0.0,
-            "noise": float(j is None),
-        }
-        for name, value in now.items():
-            whole[name] += (value - whole[name]) / n
-        x_last = x[t]
-        q = FADE * q
+
+class Vitals:
+    """The statistic; step it with what the clusterer said of every sample that is not missing."""
+
+    def __init__(self, slots, p):
+        self.q, self.w, self.h, self.g = (np.zeros(slots) for _ in range(4))
+        self.spot, self.half = np.zeros((slots, p)), np.zeros((slots, p))
+        self.last = np.zeros(slots, bool)
+        self.mu, self.x, self.r = np.zeros(p), np.zeros(p), np.zeros(p)
+        self.n = self.m = 0.0
+        self.run = 0
+        self.member = dict.fromkeys((*OF_MEMBERS, *(name + " by mass" for name in BY_MASS)), 0.0)
+        self.sample = dict.fromkeys(OF_SAMPLES, 0.0)
+        self.centres, self.used, self.names = np.zeros((slots, p)), np.zeros(slots, bool), np.arange(slots)
+
+    def step(self, x, u, centres, used, names=None, born=(), merge=None):
+        """u, centres and used (a mask) after the sample; born: slots that start again; merge: (from, into)."""
+        if merge is not None:
+            self.merge(*merge)
+        born = [i for i in range(len(u)) if i in born or (used[i] and not self.used[i])]
+        self.q[born], self.last[born] = 0, False
+        known = [i for i in range(len(u)) if self.used[i] and i not in born]
+        u = np.where(used, u, 0)
+        j = int(np.argmax(u)) if u.max() > 0 else None
+        e, t, mid, near = np.zeros(len(x)), 0.0, 0.0, 0.0
+        if j in known:
+            e, t, mid, near = self.step_member(x, j, known)
+        self.step_sample(x, j is None)
+        tiny = np.finfo(float).tiny
+        self.q = np.where(self.q > 0, np.maximum(RHO * self.q, tiny), 0)
         if j is not None:
-            q[j] += 1
-            b = 1 / max(q[j], 1)
-            spot[j] += b * (x[t] - spot[j])
-            w[j] += b * (float(inner @ inner) - w[j])
-            a[j] += b * ((1 if dot >= 0 else -1) * inner - a[j])
-            e[j] += b * (mid - e[j])
-            g[j] += b * (near - g[j])
-            last = np.arange(k) == j
-        q[~active[t]] = 0
-        last = last & active[t]
-        was, at = active[t].copy(), centers[t].copy()
-        called = np.arange(k) if names is None else np.asarray(names)[t]
-        if n < 50 or m == 0 or not active[t].any():
-            continue
-        signs[t] = _signs(means, whole, q, w, a, e, g, active[t], called, n, c)
-        values[t], reasons[t] = _network(signs[t], model)
-    return values, signs, reasons
+            self.q[j] += 1
+            b = 1 / max(self.q[j], 1)
+            self.spot[j] += b * (x - self.spot[j])
+            self.w[j] += b * (e @ e - self.w[j])
+            self.half[j] += b * ((e if t >= 0 else -e) - self.half[j])
+            self.h[j] += b * (mid - self.h[j])
+            self.g[j] += b * (near - self.g[j])
+            self.last[:] = False
+            self.last[j] = True
+        self.q[~used], self.last[~used] = 0, False
+        self.centres, self.used = centres.copy(), used.copy()
+        self.names = np.arange(len(u)) if names is None else names.copy()
 
+    def merge(self, e, c):
+        q_c, q_e = self.q[c], self.q[e]
+        if q_c + q_e > 0:
+            sign = -1 if self.half[c] @ self.half[e] < 0 else 1
+            self.half[e] *= sign
+            for a in (self.spot, self.w, self.h, self.g, self.half):
+                a[c] = (q_c * a[c] + q_e * a[e]) / (q_c + q_e)
+        for a in (self.spot, self.w, self.h, self.g, self.half):
+            a[e] = 0
+        self.q[c], self.q[e] = q_c + q_e, 0
+        self.last[c], self.last[e] = self.last[c] or self.last[e], False
 
-def _signs(means, whole, q, w, a, e, g, active, called, n, c):
-    log = np.log
-    T, o = whole["total"] or 1.0, max(means["own"], 0.001)
-    heavy = active & (q >= 0.05 * n)
-    masses = [q[active & (called == name)].sum() for name in set(called[active].tolist())]
-    stretch = [float(a[i] @ a[i]) / w[i] if w[i] > 0 else 0.0 for i in np.flatnonzero(heavy)]
-    by_mass = {name: means[f"{name} by mass"] for name in BY_MASS}
-    return np.array(
-        [
-            log((means["near"] + 0.01) / (means["core"] + 0.01)),
-            log((by_mass["near"] + 0.01 * o) / (by_mass["core"] + 0.01 * o)),
-            log((means["mid"] + 0.01) / (means["side"] + 0.01)),
-            log((by_mass["mid"] + 0.01 * o) / (by_mass["side"] + 0.01 * o)),
-            means["sil"],
-            by_mass["sil"] / o,
-            means["gain"],
-            by_mass["gain"] / o,
-            log(means["ratio"] + 0.001),
-            log(min(means["within"] / T, 1) + 0.0001),
-            log(means["tail"] + 0.1),
-            log(whole["tail"] + 0.1),
-            log(whole["jump"] / T + 0.001),
-            log(whole["cosine"] + 0.001),
-            means["follow"],
-            log(means["own"] + 0.01),
-            log(sum(mass >= 0.01 * n and mass > 0 for mass in masses) + 0.5),
-            log((means["turn"] + 0.005) / (max(1 - means["own"], 0) + 0.005)),
-            whole["noise"],
-            log(c + 1),
-            log(max(1 - q.max() / max(n, 1), 0) + 0.003),
-            max(stretch, default=0.0),
-            min(e[heavy].tolist(), default=1.0),
-            max(g[heavy].tolist(), default=0.0),
-            means["lone"],
-        ]
-    )
+    def step_member(self, x, j, known):
+        v, M = self.centres, self.member
+        r = x - v[j]
+        d0 = r @ r
+        same = [i for i in known if self.names[i] == self.names[j]]
+        others = [i for i in known if i not in same and self.q[i] >= 0.01 * self.n]
+        near = core = sil = ratio = 0.0
+        if others:
+            distances = [np.sum((x - v[i]) ** 2) for i in others]
+            o, d1 = others[int(np.argmin(distances))], min(distances)
+            D = np.sum((v[o] - v[j]) ** 2)
+            if D > 0:
+                s = (d0 + D - d1) / (2 * D)
+                near, core, ratio = float(s > 0.3), float(abs(s) < 0.2), min(d0 / D, 4)
+            sil = divide(d1 - d0, max(d0, d1))
+        e = x - self.spot[j] if self.q[j] > 0 else np.zeros(len(x))
+        A = self.half[j] @ self.half[j] if self.q[j] > 0 else 0.0
+        t = e @ self.half[j]
+        z = abs(divide(t, A, 1.0))
+        W = M["within"] or d0 or 1
+        now = {
+            "near": near, "core": core, "sil": sil, "ratio": ratio, "lone": float(not others),
+            "mid": float(z < 0.3), "side": float(0.7 < z < 1.3), "gain": min(divide(A, self.w[j]), 1),
+            "within": d0, "tail": min(d0 / W, 20) ** 2, "follow": np.clip(r @ self.r / W, -20, 20),
+            "own": self.q[same].sum() / max(self.n, 1), "turn": float(self.last.any() and not self.last[same].any()),
+        }  # fmt: skip
+        for name in BY_MASS:
+            now[name + " by mass"] = now[name] * now["own"]
+        self.m = RHO * self.m + 1
+        for name, value in now.items():
+            M[name] += (value - M[name]) / self.m
+        self.run = 0 if now["turn"] else min(self.run + 1, 1000)
+        self.r = r
+        return e, t, now["mid"], near
 
+    def step_sample(self, x, noise):
+        S, first = self.sample, self.n == 0
+        self.n = RHO * self.n + 1
+        self.mu = self.mu + (x - self.mu) / self.n
+        y, before = x - self.mu, self.x - self.mu
+        yy = y @ y
+        now = {
+            "total": yy, "tail": min(yy / (S["total"] or yy or 1), 20) ** 2,
+            "jump": 0.0 if first else np.sum((x - self.x) ** 2),
+            "cosine": divide((y @ before) ** 2, yy * (before @ before)), "noise": float(noise),
+        }  # fmt: skip
+        for name, value in now.items():
+            S[name] += (value - S[name]) / self.n
+        self.x = x.copy()
 
-def _network(signs, model):
-    a = signs @ np.asarray(model["hidden"]) + np.asarray(model["hidden_bias"])
-    out = (a / (1 + np.abs(a))) @ np.asarray(model["output"]) + np.asarray(model["output_bias"])
-    chances = np.exp(out[1:] - out[1:].max())
-    return 1 / (1 + np.exp(-np.clip(out[0], -8, 8))), chances / chances.sum()
+    def heavy(self):
+        return [i for i in range(len(self.q)) if self.used[i] and self.q[i] >= 0.05 * self.n]
+
+    def signs(self):
+        M, S, q, log = self.member, self.sample, self.q, np.log
+        T, o, heavy = S["total"] or 1, max(M["own"], 0.001), self.heavy()
+        mass = {}
+        for i in np.flatnonzero(self.used):
+            mass[self.names[i]] = mass.get(self.names[i], 0) + q[i]
+        clusters = sum(a >= 0.01 * self.n and a > 0 for a in mass.values())
+        return np.array([
+            log((M["near"] + 0.01) / (M["core"] + 0.01)),
+            log((M["near by mass"] + 0.01 * o) / (M["core by mass"] + 0.01 * o)),
+            log((M["mid"] + 0.01) / (M["side"] + 0.01)),
+            log((M["mid by mass"] + 0.01 * o) / (M["side by mass"] + 0.01 * o)),
+            M["sil"], M["sil by mass"] / o, M["gain"], M["gain by mass"] / o,
+            log(M["ratio"] + 0.001), log(min(M["within"] / T, 1) + 0.0001),
+            log(M["tail"] + 0.1), log(S["tail"] + 0.1), log(S["jump"] / T + 0.001), log(S["cosine"] + 0.001),
+            M["follow"], log(M["own"] + 0.01), log(clusters + 0.5),
+            log((M["turn"] + 0.005) / (max(1 - M["own"], 0) + 0.005)), S["noise"], log(self.run + 1),
+            log(max(1 - q.max() / max(self.n, 1), 0) + 0.003),
+            max((self.gain(i) for i in heavy), default=0), min((self.h[i] for i in heavy), default=1),
+            max((self.g[i] for i in heavy), default=0), M["lone"],
+        ])  # fmt: skip
+
+    def gain(self, i):
+        return divide(self.half[i] @ self.half[i], self.w[i])
+
+    def read(self):
+        """(health, chances of the reasons, reason, cluster to blame), or NaN, None, None, −1."""
+        if self.n < 50 or self.m == 0 or not self.used.any():
+            return np.nan, None, None, -1
+        a = self.signs() @ np.array(COEFFICIENTS["hidden"]) + COEFFICIENTS["hidden_bias"]
+        out = (a / (1 + abs(a))) @ np.array(COEFFICIENTS["output"]) + COEFFICIENTS["output_bias"]
+        health = 1 / (1 + np.exp(-np.clip(out[0], -8, 8)))
+        chances = np.exp(out[1:] - out[1:].max())
+        chances /= chances.sum()
+        reason = int(np.argmax(chances)) if health >= 0.5 else 1 + int(np.argmax(chances[1:]))
+        blame = {"merged": self.gain, "cut": lambda i: self.g[i]}.get(REASONS[reason])
+        cluster = max(self.heavy(), key=blame, default=-1) if blame else -1
+        return health, dict(zip(REASONS, chances, strict=True)), REASONS[reason], cluster
