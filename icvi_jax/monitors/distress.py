@@ -88,7 +88,7 @@ class Distress(Monitor):
     With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
     so that a quiet stream raises about so many spikes a sample (see `icvi_jax.monitors.tail`). The score counts that θ,
     the alarm has a `p`, another spike needs a quiet block after the last one, and values are ignored while there is one
-    cluster. `factor` is then used for creeping only, `width` not at all.
+    cluster. `factor` and `width` then set θ only where they ask for less than was learned, down to a half of that.
 
     Parameters
     ----------

@@ -4,20 +4,23 @@ from math import ceil, exp, log
 
 import numpy as np
 
-SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2629746}
+SECONDS = {"hour": 3600, "day": 86400, "week": 604800, "month": 2629746}
 
 
-def budget(number, time, streams=1, interval=1.0):
-    """(rate of all monitors of a stream together, agree) of "number/time"; None where it is refused."""
-    rate = number / (streams * SECONDS[time] / interval) if time in SECONDS else number / float(time)
+def budget(number, time, streams, interval):
+    """(rate of all monitors of a stream together, agree, expected) of "number/time"; None where it is refused."""
+    samples = streams * SECONDS[time] / interval if time in SECONDS else float(time)
+    rate = number / samples
+    samples = samples if time in SECONDS else 10_000
     if rate >= 1 / 15:
         return None
     if rate >= 1e-4:
-        return rate, 1
-    expected = 3 * 1e-4 * 5 * streams
-    for A in range(max(2, ceil(expected)), streams + 1):
-        if A > expected and exp(A - expected - A * log(A / expected)) <= streams * rate:
-            return 1e-4, A
+        return rate, 1, samples * rate
+    many = 3 * 1e-4 * 5 * streams
+    for A in range(max(2, ceil(many)), streams + 1):
+        bound = exp(A - many - A * log(A / many)) if A > many else 1
+        if bound <= streams * rate:
+            return 1e-4, A, samples * bound / streams
     return None
 
 
