@@ -1,5 +1,9 @@
 """The oracles against each other: two ways to one number, both far from the package."""
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from oracles import clusterers, mergesplit, silhouettes
@@ -8,6 +12,28 @@ from oracles.conn import Conn, batch_cadj, best_two, conn
 from oracles.events import History
 from oracles.macro import macro
 from oracles.propose import propose
+
+import icvi_jax as icvi
+from icvi_jax.statistics.base import Statistic
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "definitions.md"
+
+
+def kinds_of(base):
+    for kind in base.__subclasses__():
+        yield from ([] if inspect.isabstract(kind) or not kind.__module__.startswith("icvi_jax.") else [kind.__name__])
+        yield from kinds_of(kind)
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not part of this installation")
+def test_every_part_has_a_definition():
+    parts = [*kinds_of(Statistic), *(f"`{entry.name}`" for entry in icvi.indices.catalogue())]
+    parts += [entry.clusterer.__name__ for entry in icvi.clusterers.catalogue()]
+    parts += [entry.monitor.__name__ for entry in icvi.monitors.catalogue()]
+    parts += ["Portfolio", "Standardize", "Health", "Budget", "propose", "temporal_silhouette", "prequential"]
+    parts += ["match", "judge", "adjusted_rand_index"]
+    text = PAGE.read_text()
+    assert not [part for part in parts if not re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text)]
 
 
 def wandering(n=300):
