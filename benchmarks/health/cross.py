@@ -32,7 +32,10 @@ RECIPES = {
     "mixed": {"steps": 9000, "rank": 0.0},
     "mixed, ranked": {"steps": 9000},
     "mixed, ranked, 30,000 steps": {},
+    "taught": {"teachers": 4},
 }
+BALANCES = np.arange(-20, 21) / 20
+"""What may be added to the logit of health."""
 
 
 def taken(rows: Rows, mask) -> Rows:
@@ -40,9 +43,13 @@ def taken(rows: Rows, mask) -> Rows:
     return Rows(*(a[mask] for a in rows))
 
 
-def crossed(rows: Rows, first: int | None = None, **recipe) -> dict[str, tuple[float, float, float]]:
-    """AUC, Brier score and calibration error, for each way to tell k: means over the groups left out."""
+def crossed(rows: Rows, first: int | None = None, **recipe) -> tuple[dict[str, tuple[float, float, float]], np.ndarray]:
+    """AUC, Brier score and calibration error, for each way to tell k: means over the groups left out.
+
+    And the mean calibration error for each of BALANCES and each way to tell k (b, 3).
+    """
     found: dict[str, list] = {}
+    errors = []
     for names in LEFT_OUT:
         places = [(SHAPES if name in SHAPES else ORDERS).index(name) for name in names]
         out = np.isin(rows.shape if names[0] in SHAPES else rows.order, places)
@@ -52,7 +59,10 @@ def crossed(rows: Rows, first: int | None = None, **recipe) -> dict[str, tuple[f
         for way, mask in ways(rest).items():
             y, c = right[mask], chance[mask]
             found.setdefault(way, []).append((auc(~y, -c), np.mean((c - y) ** 2), calibration(y, c)))
-    return {way: tuple(np.mean(lines, 0)) for way, lines in found.items()}
+        logit = np.log(chance / (1 - chance))
+        moved = [1 / (1 + np.exp(-logit - b)) for b in BALANCES]
+        errors.append([[calibration(right[mask], c[mask]) for mask in ways(rest).values()] for c in moved])
+    return {way: tuple(np.mean(lines, 0)) for way, lines in found.items()}, np.mean(errors, 0)
 
 
 def main() -> None:
@@ -64,10 +74,12 @@ def main() -> None:
     rows = Rows(**np.load(given.rows))
     for name in given.recipes:
         start = time.process_time()
-        got = crossed(rows, **RECIPES[name])
+        got, errors = crossed(rows, **RECIPES[name])
+        best = int(errors.max(1).argmin())
         print(
             f"{name}: Brier {np.mean([line[1] for line in got.values()]):.5f}; "
             + ", ".join(f"{way}: AUC {a:.4f}, Brier {b:.4f}, calibration {c:.4f}" for way, (a, b, c) in got.items())
+            + f"; balance {BALANCES[best]:.2f}: calibration {errors[best].round(4).tolist()}"
             + f"; {time.process_time() - start:.0f} s of CPU time",
             flush=True,
         )

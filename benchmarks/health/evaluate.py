@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 from runs import STRIDE, WINDOW, Rows, joined, rows_of
-from train import simulated
+from train import outputs, simulated
 
 import icvi_jax as icvi
 
@@ -144,9 +144,7 @@ def chances(rows: Rows, params=None):
         from icvi_jax.indices.health import coefficients
 
         params = coefficients()
-    a = rows.signs.astype(float) @ np.asarray(params["hidden"]) + np.asarray(params["hidden_bias"])
-    hidden = a / (1 + np.abs(a))
-    out = hidden @ np.asarray(params["output"]) + np.asarray(params["output_bias"])
+    out = outputs(rows, params)
     reasons = np.exp(out[:, 1:] - out[:, 1:].max(1, keepdims=True))
     return 1 / (1 + np.exp(-out[:, 0])), reasons / reasons.sum(1, keepdims=True)
 

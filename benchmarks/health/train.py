@@ -31,7 +31,9 @@ MEMORIES = (25.0, 50.0, 200.0, float("inf"))
 ENDS = np.arange(STRIDE, LENGTH + 1, STRIDE)
 SEEDS = (0, 1000, 2000)
 """Of the three sets of streams."""
-VERSION = "2"
+VERSION = "3"
+TEACHERS, BALANCE = 4, 0.2
+"""Of the recipe: larger networks to learn from, and what is added to the logit of health (`cross.py`)."""
 PRUNED = ("tail within", "noise", "worst gain")
 """Signs that hardly helped on the training families and cost time: their coefficients are 0."""
 
@@ -75,6 +77,12 @@ def network(params, signs):
     return hidden @ params["output"] + params["output_bias"]
 
 
+def outputs(rows: Rows, params):
+    """The logits (n, 6) of coefficients as they are in the file."""
+    a = rows.signs.astype(float) @ np.asarray(params["hidden"]) + np.asarray(params["hidden_bias"])
+    return a / (1 + np.abs(a)) @ np.asarray(params["output"]) + np.asarray(params["output_bias"])
+
+
 def ways(rows: Rows):
     """The rows of k-means, by how k was told: masks (n,)."""
     return {
@@ -85,18 +93,31 @@ def ways(rows: Rows):
 
 
 def fit(
-    rows: Rows, hidden: int = 12, steps: int = 30_000, seed: int = 0, decay: float = 1e-4, rank=0.3, mixed: bool = True
+    rows: Rows,
+    hidden: int = 12,
+    steps: int = 30_000,
+    seed: int = 0,
+    decay: float = 1e-4,
+    rank: float = 0.3,
+    mixed: bool = True,
+    teachers: int = 0,
 ):
     """The network's coefficients, for signs as they are: their means and spreads are folded into the first layer.
 
     If `mixed`, k = 3, the true k and any k count alike among the rows of k-means: who tells a clusterer its k often
     knows it, and otherwise the network is too careful there. `rank` is the weight of the second term of the loss: of
-    two windows of one run, the right one should have the higher logit.
+    two windows of one run, the right one should have the higher logit. With `teachers`, that many larger networks are
+    fitted first, and this one learns the mean of their logits instead of the outcomes.
     """
+    told = [outputs(rows, fit(rows, 48, steps // 2, 1 + i, decay, rank, mixed)) for i in range(teachers)]
     mean, spread = rows.signs.mean(0), rows.signs.std(0) + 1e-6
     used = np.array([name not in PRUNED for name in SIGNS])
     signs = jnp.asarray((rows.signs - mean) / spread * used, jnp.float32)
-    right, why = jnp.asarray(rows.ari >= 0.5, jnp.float32), jnp.asarray(rows.why)
+    right = jnp.asarray(rows.ari >= 0.5, jnp.float32)
+    chance, why = right, jax.nn.one_hot(rows.why, 5)
+    if told:
+        out = jnp.asarray(np.mean(told, 0), jnp.float32)
+        chance, why = jax.nn.sigmoid(out[:, 0]), jax.nn.softmax(out[:, 1:])
     total = len(rows.ari)
     weight = np.ones(total)
     if mixed:
@@ -116,8 +137,8 @@ def fit(
 
     def loss(params, one, two):
         out = network(params, signs[one])
-        reasons = -jnp.take_along_axis(jax.nn.log_softmax(out[:, 1:]), why[one][:, None], 1)[:, 0]
-        total = jnp.mean(optax.sigmoid_binary_cross_entropy(out[:, 0], right[one]) + 0.3 * reasons)
+        reasons = -jnp.sum(jax.nn.log_softmax(out[:, 1:]) * why[one], 1)
+        total = jnp.mean(optax.sigmoid_binary_cross_entropy(out[:, 0], chance[one]) + 0.3 * reasons)
         if rank:
             better, ahead = right[one] - right[two], out[:, 0] - network(params, signs[two])[:, 0]
             total += rank * jnp.mean(jnp.abs(better) * jax.nn.softplus(-better * ahead))
@@ -159,7 +180,9 @@ def main() -> None:
     else:
         rows = joined([simulated(given.streams, seed=seed) for seed in SEEDS])
         np.savez(given.rows, **rows._asdict())
-    given.out.write_text(written(fit(rows)))
+    params = fit(rows, teachers=TEACHERS)
+    params["output_bias"][0] = np.round(params["output_bias"][0] + BALANCE, 5)
+    given.out.write_text(written(params))
     print(f"{len(rows.ari)} rows, {time.process_time():.0f} s of CPU time: {given.out}")
 
 
