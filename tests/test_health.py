@@ -185,6 +185,22 @@ class TestPortfolio:
         np.testing.assert_array_equal(got.cluster, alone.cluster)
         np.testing.assert_allclose(got.values["health"], alone.values["health"], rtol=1e-6)
 
+    def test_candidates_of_a_group_are_what_each_is_alone(self):
+        parts = tuple(icvi.SequentialKMeans(k=k, memory=memory) for k, memory in ((2, 50.0), (5, np.inf), (3, 20.0)))
+        auto = icvi.Portfolio(candidates=(*parts, icvi.SequentialKMeans(k=7)))
+        assert [len(group) for group in auto.groups] == [3, 1]
+        pipe = icvi.Pipeline(clusterer=auto, panel=None)
+        x = np.array(five(n=200)[0], float)
+        x[::7] = np.nan
+        state = icvi.run(pipe, x).state.clusterer
+        for i, part in enumerate(parts):
+            alone = icvi.run(icvi.Pipeline(clusterer=part, panel=PANEL), x).state
+            np.testing.assert_array_equal(np.asarray(state.states[0].centers)[: part.k, :, i], alone.clusterer.centers)
+            assert not np.asarray(state.states[0].counts)[part.k :, i].any()
+            got, want = state.statistics[0]["vitals"], alone.panel.statistics["vitals"]
+            np.testing.assert_allclose(np.asarray(got.half)[: part.k, :, i], want.half, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(np.asarray(got.of_members)[:, i], want.of_members, rtol=1e-5, atol=1e-6)
+
     def test_no_change_within_the_patience(self):
         x, _ = five(n=2500)
         run = icvi.run(icvi.Pipeline(clusterer=portfolio(2, 3, 5, margin=0.0, patience=400.0), panel=PANEL), x)

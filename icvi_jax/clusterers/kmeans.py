@@ -91,17 +91,24 @@ class SequentialKMeans(Clusterer):
         )
 
     def step(self, state: KMeansState, x: Array, seen: Array) -> tuple[KMeansState, Event]:
+        return self.advance(state, x, seen, None, cast(self.memory, x))
+
+    def advance(
+        self, state: KMeansState, x: Array, seen: Array, sizes: Array | None, memory: Array
+    ) -> tuple[KMeansState, Event]:
+        """A step with a memory and, unless None, a number of clusters (*streams) for each stream; k is the largest."""
         xp = namespace(x)
         v, n, ready = state
         active = n > 0
-        full = active[-1, ...]  # slots fill in order
+        full = active[-1, ...] if sizes is None else count(active) == sizes  # slots fill in order
         e = x - v
         d = squares(e, 1)
-        slot = seat(d, active, seen, self.seeding == "distinct")  # k where the sample is missing
+        free = None if sizes is None else slots(d, self.k) < sizes
+        slot = seat(d, active, seen, self.seeding == "distinct", free)  # k where the sample is missing
         hit = slot == slots(d, self.k)
         n = n + xp.astype(hit & (n < COUNT_LIMIT), n.dtype)
         u = xp.astype(hit, x.dtype)
-        rate = larger(u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), u * (1 / cast(self.memory, x)))
+        rate = larger(u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), u * (1 / memory))
         new = KMeansState(v + rate[:, None, ...] * e, n, xp.where(seen, full, ready))
         none = xp.zeros_like(seen)
         paper = self.warmup == "paper"

@@ -151,7 +151,7 @@ def pointed(a: Array, onehot: Array) -> Array:
     return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, dtype=a.dtype)
 
 
-def seat(d: Array, active: Array, seen: Array, distinct: bool) -> Array:
+def seat(d: Array, active: Array, seen: Array, distinct: bool, free: Array | None = None) -> Array:
     """The slot (*streams) of a sample: the first free one while there is one, then the nearest; k if not `seen`.
 
     Parameters
@@ -160,10 +160,12 @@ def seat(d: Array, active: Array, seen: Array, distinct: bool) -> Array:
     active : (k, *streams), slots in use; they fill in order.
     seen : (*streams), False where the sample is missing.
     distinct : a sample that equals a centre gets its slot instead of a free one.
+    free : (k, *streams), slots that may be used at all, or None for all of them.
     """
     xp = namespace(d)
     if distinct:
         d = xp.where(d == 0, xp.full_like(d, -2.0), d)
     d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
+    d = d if free is None else xp.where(free, d, xp.full_like(d, xp.inf))
     nearest = xp.min(d, axis=0)
     return first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))
