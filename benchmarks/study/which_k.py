@@ -60,11 +60,26 @@ def values(X, labels, parts):
     names = np.unique(labels)
     u = (labels[:, None] == names).astype(float)
     centers = (u.T @ X) / u.sum(0)[:, None]
+    plain = tuple(index for index in parts if index.name != "health")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = icvi.batch(icvi.Panel(indices=parts), X, u, np.broadcast_to(centers, (len(X), *centers.shape)))
+        found = icvi.batch(icvi.Panel(indices=plain), X, u, np.broadcast_to(centers, (len(X), *centers.shape)))
+        if len(plain) < len(parts):
+            found["health"] = health(X, u, centers)
     sign = {index.name: 1.0 if index.goal == "max" else -1.0 for index in parts}
     return {name: sign[name] * float(value) for name, value in found.items()}
+
+
+def health(X, u, centers):
+    """Health after all samples, with the centres where they are at the end; of slots for the largest k, so that all
+    partitions are one shape. It is a loop, and its definition would be one in Python."""
+    k, p = centers.shape
+    slots = max(*KS, k)
+    spare, at = slots - k, np.zeros((slots, p))
+    at[:k] = centers
+    active = np.broadcast_to(np.arange(slots) < k, (len(X), slots))
+    given = {"memberships": np.pad(u, ((0, 0), (0, spare))), "centers": np.broadcast_to(at, (len(X), slots, p))}
+    return icvi.validate(icvi.Panel(indices=(icvi.Health(),)), X, active=active, **given)["health"][-1]
 
 
 def best(scores, index):
