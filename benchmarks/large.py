@@ -1,4 +1,4 @@
-"""`icvi fleet` on tables larger than memory: peak memory, rows a second, killed and resumed, and the report in a browser.
+"""`icvi fleet` on tables larger than memory: peak memory, rows a second, killed and resumed, the report in a browser.
 
     python benchmarks/large.py                     # 100 million rows of 2,000, 10,000 and 100,000 nodes, two columns
     python benchmarks/large.py --rows 2e6 --nodes 1000 --kills 3

@@ -8,11 +8,10 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
-from icvi_jax.cli.alarms import budget_of, in_season, settings_of
-from icvi_jax.cli.clusterers import choosing_k, clusterer_in
+from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.large import goes_large, large_command
-from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
+from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import DATA, Alarms, Config, Data, InData, Model, Output, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
@@ -62,14 +61,9 @@ def fleet(
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
-    (model, which), spreads = choosing_k(model, len(fleet.nodes)), spreads_of(fleet)
-    alarms, season = in_season(alarms, fleet)
-    fleet = fleet._replace(notes=(*fleet.notes, *which, *about_model(model, fleet.features, spreads), *season))
-    budget = budget_of(alarms, fleet)
-    pipe = pipeline_of(model, alarms=alarms, budget=budget)
+    pipe, budget, settings, notes = settle(fleet, model, alarms)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
-    fleet = fleet._replace(notes=(*fleet.notes, *few))
-    result = compute(pipe, fleet, budget, settings_of(alarms, budget, pipe))
+    result = compute(pipe, fleet._replace(notes=(*fleet.notes, *notes, *few)), budget, settings)
     if alarms.agree < 1:
         raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
     _summarize(result, write_all(result, output), alarms.agree)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import sys
 import time as clock
@@ -12,15 +13,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
-from icvi_jax.cli.alarms import budget_of, in_season, settings_of
-from icvi_jax.cli.clusterers import choosing_k, clusterer_in
+from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import RAISED, compute, measured_text
-from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
+from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import Alarms, Data, Model, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_table, tell_written
@@ -38,7 +39,7 @@ from icvi_jax.report.result import (
 )
 from icvi_jax.report.trust import WORDS
 from icvi_jax.tables import Fleet, TableError, whole, write_table
-from icvi_jax.tables.fleet import align, told_once
+from icvi_jax.tables.fleet import align, first_notes
 from icvi_jax.tables.large import Bucket, LargeTable, is_large, is_url, parquet_files
 from icvi_jax.text import counted
 from icvi_jax.text import say as note
@@ -70,25 +71,24 @@ def large_command(source: str, query: str, node: str, data: Data, model: Model, 
     check_output(output)
     if alarms.agree != 1:
         raise ValueError(f"--agree {alarms.agree}: not for a table of this size; alarms.csv has all alarms")
+    hours = np.datetime64("2026-01-01", "us") + np.arange(300) * np.timedelta64(60, "s")
+    # Bad options are refused before the table is divided.
+    settle(Fleet("", ("",), ("x",), np.sin(np.arange(300.0))[None, :, None], hours, "t"), model, alarms)
     folder = output.out / UNFINISHED
-    files = (
-        [] if query else [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in parquet_files(source)]
-    )
+    there = [Path(urlsplit(source).path)] if source.startswith("duckdb:") else parquet_files(source)
+    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in there if path.exists()]
     options = [dataclasses.asdict(one) for one in (data, model, alarms)]
     _claim(folder, json.dumps([icvi.__version__, source.split("@")[-1], query, node, files, options], default=str))
     table = LargeTable(source, query, folder, data.columns, data.time, node, data.every, data.keep_codes)
     first = table.bucket(0)
     axis = None if first.times is None else np.unique(first.times)
     known = Fleet(table.shown, table.nodes, table.features, first.x, axis, table.time_name)
-    (model, which), spreads = choosing_k(model, len(table.nodes)), spreads_of(known)
-    alarms, season = in_season(alarms, known)
-    budget = budget_of(alarms, known)
-    pipe = pipeline_of(model, alarms=alarms, budget=budget)
+    pipe, budget, settings, more = settle(known, model, alarms)
     found = _compute_all(pipe, table, folder)
-    notes = [*table.notes, *which, *about_model(model, table.features, spreads), *season]
-    notes += told_once([f"bucket {b + 1}" for b in range(table.buckets)], found.notes)
+    notes = [*table.notes, *more]
+    said = [re.sub(r"(error codes in .* as missing): [^;]*", r"\1", one) for some in found.notes for one in some]
+    notes += first_notes(list(dict.fromkeys(said)))
     notes += _few(table, found, clusterer_in(pipe).least(len(table.features)) + 1)
-    settings = settings_of(alarms, budget, pipe)
     if budget is not None:
         raised = (int(found.nodes[name].sum()) for name in ("raised", "again", "samples"))
         settings += ((RAISED, measured_text(budget, *raised)),)

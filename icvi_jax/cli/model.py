@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import icvi_jax as icvi
-from icvi_jax.cli.alarms import budget_of, monitors_of
-from icvi_jax.cli.clusterers import clusterer_of, entry_of
+from icvi_jax.cli.alarms import budget_of, in_season, monitors_of, settings_of
+from icvi_jax.cli.clusterers import choosing_k, clusterer_of, entry_of
 from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import SURPRISE
@@ -117,3 +118,22 @@ def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.fl
         said = f"{which}; columns are standardized (--no-standardize leaves them as they are)"
         return [said] if model.standardize is None else []
     return [f"{which}, so it counts for more (--standardize gives all columns equal weight)"]
+
+
+class Settled(NamedTuple):
+    """What is computed, and what to say about it."""
+
+    pipe: icvi.Pipeline
+    budget: icvi.Budget | None
+    settings: tuple[tuple[str, str], ...]
+    notes: list[str]
+
+
+def settle(fleet: Fleet, model: Model, alarms: Alarms) -> Settled:
+    """Choose what the options leave open."""
+    (model, which), spreads = choosing_k(model, len(fleet.nodes)), spreads_of(fleet)
+    alarms, season = in_season(alarms, fleet)
+    budget = budget_of(alarms, fleet)
+    pipe = pipeline_of(model, alarms=alarms, budget=budget)
+    notes = [*which, *about_model(model, fleet.features, spreads), *season]
+    return Settled(pipe, budget, settings_of(alarms, budget, pipe), notes)

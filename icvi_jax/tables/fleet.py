@@ -239,7 +239,7 @@ def _left_out(files: Sequence[str], features: Sequence[Sequence[str]]) -> list[s
         without = [file for file, some in zip(files, features) if name not in some]
         if without:
             notes.append(f"left out: {name!r} (no column of numbers in {_some(without)})")
-    return _first(notes)
+    return first_notes(notes)
 
 
 def told_once(files: Sequence[str], notes: Sequence[Sequence[str]]) -> list[str]:
@@ -248,14 +248,15 @@ def told_once(files: Sequence[str], notes: Sequence[Sequence[str]]) -> list[str]
     for note in dict.fromkeys(note for some in notes for note in some):
         having = [file for file, some in zip(files, notes) if note in some]
         told.append(note if len(having) == len(files) else f"{_some(having)}: {note}")
-    return _first(told)
+    return first_notes(told)
 
 
 def _some(files: Sequence[str]) -> str:
     return files[0] + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
-def _first(notes: list[str]) -> list[str]:
+def first_notes(notes: list[str]) -> list[str]:
+    """Some notes, and how many more there are."""
     more = len(notes) - MOST_NOTES
     return notes if more <= 0 else [*notes[:MOST_NOTES], f"… and {more} more notes like these"]
 
@@ -382,6 +383,9 @@ def _fleet(
     """Leave out columns that are not readings and times that cannot be, and put the rest on one time axis."""
     if readings.times is not None:
         readings = readings.some(believed(readings.node, readings.times, nodes, picked.notes))
+        when = np.zeros(0) if readings.times is None else seconds_of(readings.times)
+        if (np.diff(when) < 0).any():  # what is a code or a counter is judged by what was before
+            readings = readings.some(np.lexsort((when, readings.node)))
     features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node, keep_codes)
     readings = readings._replace(x=check_samples(shown, x, features))
     x, axis, notes = align(shown, readings, len(nodes), every)

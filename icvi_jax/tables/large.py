@@ -36,7 +36,7 @@ from icvi_jax.tables.fleet import (
 )
 from icvi_jax.tables.raw_table import Sheet, typed_column, unmask
 from icvi_jax.tables.table import TableError, Times, check_columns, check_samples, seconds_of
-from icvi_jax.tables.text import connect, counts, kind
+from icvi_jax.tables.text import MISSING, connect, counts, kind
 from icvi_jax.tables.windows import means, seconds, slots
 
 if TYPE_CHECKING:
@@ -139,17 +139,25 @@ class LargeTable:
         self.connection.execute(f"SET memory_limit = '{MEMORY}'")
         self.connection.execute("SET temp_directory = ?", [str(scratch / "spill")])
         self.connection.execute("SET preserve_insertion_order = false; SET enable_progress_bar = false")
+        length = seconds(every) if every else None
         files = [] if is_url(source) else parquet_files(source)
         if not files and not is_url(source):
             raise TableError(source, "too large to be read as a whole only as Parquet, or from a database")
         try:
             self._open(source, query, files)
+            self.connection.execute("BEGIN")  # a table that grows is read as it is now
             self._choose(columns, time, node, files)
+            if every and (length is None) == bool(self.time_name):
+                expected = "give a time, such as 10min" if self.time_name else "name the time column with --time"
+                raise ValueError(f"--every {every}: for a table of this size {expected}")
             self._divide(cells)
+            self.connection.execute("COMMIT")
         except duckdb.Error as error:
             said = re.sub(r"//[^@/ ]*@", "//", str(error).splitlines()[0])  # no password in a message
+            if "No space left" in said:
+                raise TableError(str(scratch), "cannot be written (No space left on device)") from None
             raise TableError(self.shown, f"cannot be read: {said[:300]}") from None
-        self._judge(every)
+        self._judge(length, every)
 
     def _open(self, source: str, query: str, files: list[Path]) -> None:
         """Find the columns; `self._rows` selects them as c0, c1, … from the source."""
@@ -195,18 +203,18 @@ class LargeTable:
         self.notes = list(self.picked.notes)
         self._named, self._key = named, f"c{named.position}" if named else "f"
         self._t = self.picked.time.sql if self.picked.time else "r"
-        self._place = ("min(f)", "min(r)") if files else ("''", "0")
+        self._first = "min(r)" if len(files) == 1 else "0"  # nodes of several files are in the order of their names
         self.connection.execute("DROP TABLE raw")
 
     def _divide(self, cells: int) -> None:
         """Count the rows of each node, and write the rows of each bucket to a folder of its own."""
         keys, parts = self._scratch / "nodes.parquet", self._scratch / "buckets"
         if not keys.exists():  # written last
-            file, first = self._place
+            timed = f"count(*) FILTER (isfinite({self._t}))" if self.picked.time else "count(*)"
             self.connection.execute(
                 f"COPY (SELECT {self._key} AS raw, coalesce(trim(CAST({self._key} AS VARCHAR)), '') AS name, "
-                f"count(*) AS many, {file} AS file, {first} AS first, count({self._t}) AS timed, "
-                f"min({self._t}) AS low, max({self._t}) AS high FROM {self._rows} GROUP BY {self._key}) "
+                f"count(*) AS many, {self._first} AS first, {timed} AS timed, min({self._t}) AS low, "
+                f"max({self._t}) AS high, {self._unread()} AS unread FROM {self._rows} GROUP BY {self._key}) "
                 f"TO {quoted(self._scratch / 'draft')} (FORMAT parquet)"
             )
         self._count(keys if keys.exists() else self._scratch / "draft")
@@ -235,11 +243,22 @@ class LargeTable:
         self.connection.unregister("placed")
         (self._scratch / "draft").replace(keys)
 
+    def _unread(self) -> str:
+        """SQL for a cell of a column of text that is no number like those in the first rows, with the column before."""
+        cases = [
+            f"WHEN lower(trim(c{column.position})) NOT IN {MISSING} AND {column.sql} IS NULL "
+            f"THEN '{n} ' || c{column.position}"
+            for n, column in enumerate(self.picked.features)
+            if self._described[column.position][1] == "VARCHAR"
+        ]
+        return f"min(CASE {' '.join(cases)} END)" if cases else "CAST(NULL AS VARCHAR)"
+
     def _count(self, keys: Path) -> None:
         """Names and lengths of the nodes in order of appearance; an error where a name or a time is missing."""
         found = self.connection.execute(
             "SELECT name, CAST(sum(many) AS BIGINT) AS many, CAST(sum(timed) AS BIGINT) AS timed, min(low) AS low, "
-            f"max(high) AS high FROM read_parquet({quoted(keys)}) GROUP BY name ORDER BY min(file), min(first), name"
+            f"max(high) AS high, min(unread) AS unread FROM read_parquet({quoted(keys)}) GROUP BY name "
+            "ORDER BY min(first), name"
         ).fetchnumpy()
         self._keys, self.lengths = found["name"].astype(object).tolist(), np.asarray(found["many"], np.int64)
         if self._named and "" in self._keys:
@@ -250,15 +269,20 @@ class LargeTable:
         if axis is not None and (self.lengths != found["timed"]).any():
             less = self._keys[int(np.argmax(self.lengths != found["timed"]))]
             raise TableError(self.shown, f"the time is missing in rows of {less!r}", None, axis.position + 1, axis.name)
+        for text in unmask(found["unread"]):
+            if text:
+                which, _, cell = str(text).partition(" ")
+                column = self.picked.features[int(which)]
+                raise TableError(self.shown, f"{cell[:30]!r} is not a number", None, column.position + 1, column.name)
         stems = self._keys if self._named else [Path(name).stem for name in self._keys]
         self.nodes = tuple(stems if len(set(stems)) == len(stems) else [Path(name).name for name in self._keys])
         ends = unmask(np.concatenate([found["low"], found["high"]]))
         self._epoch = ends.dtype.kind != "M" and epoch_unit(ends.astype(np.float64)) > 0
 
-    def _judge(self, every: str) -> None:
+    def _judge(self, length: float | None, every: str) -> None:
         """Leave out columns that are no readings, and choose windows, by the first bucket."""
         self._names = [column.name for column in self.picked.features]
-        self._used, self._window, self._pack = list(range(len(self._names))), 0.0, 0
+        self._used, self._window = list(range(len(self._names))), 0.0
         rows, told = self._fetch("b=0/*"), list[str]()
         names, x = sift(self.shown, self._names, rows.x, told, self.picked.chosen, rows.node, self._keep_codes)
         self.features = tuple(names)
@@ -269,13 +293,7 @@ class LargeTable:
             self.notes.append(
                 f"columns were judged by the {len(rows.x):,} rows of the longest nodes (--columns chooses)"
             )
-        length = seconds(every) if every else None
-        if every and length is None:
-            if rows.times is not None:
-                raise ValueError(f"--every {every}: for a table of this size give a time, such as 10min")
-            self._pack = int(float(every))
-        if length is not None and rows.times is None:
-            raise ValueError(f"--every {every}: {self.shown} has no time column (name one with --time)")
+        self._pack = int(float(every)) if every and length is None else 0
         if not every and rows.times is not None:
             longest = int(np.bincount(np.unique(rows.node, return_inverse=True)[1].reshape(-1)).max())
             if len(np.unique(rows.times)) > TOGETHER * longest:
@@ -295,8 +313,12 @@ class LargeTable:
         found = self.connection.execute(f"SELECT n, t{values} FROM {there}").fetchnumpy()
         node, t = np.asarray(found["n"]), unmask(found["t"])
         short = node - node.min() if len(node) else node
-        order = np.lexsort((t, short.astype(np.uint16) if short.max(initial=0) < 1 << 16 else short))
-        x = np.column_stack([unmask(found[f"v{n}"])[order] for n in self._used])
+        short = short.astype(np.uint16) if short.max(initial=0) < 1 << 16 else short
+        x = np.column_stack([unmask(found[f"v{n}"]) for n in self._used])
+        order = np.lexsort((t, short))
+        if ((np.diff(short[order]) == 0) & (t[order][1:] == t[order][:-1])).any():  # threads write in any order
+            order = np.lexsort((*x.T, t, short))
+        x = x[order]
         x[np.isin(np.abs(x), list(FILLS)) | np.isinf(x)] = np.nan
         large = np.abs(x) > LARGEST
         if large.any():

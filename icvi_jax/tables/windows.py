@@ -59,12 +59,17 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
 
 
 def means(x: NDArray[np.float64], slot: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    """Mean of the readings in each window, feature by feature; NaN where there is none."""
+    """Mean of the readings in each window, feature by feature; NaN where there is none. The order of the rows does not
+    matter, to the last bit."""
     out = np.full((count, x.shape[1]), np.nan)
     for j in range(x.shape[1]):
         known = np.isfinite(x[:, j])
-        number = np.bincount(slot[known], minlength=count)
-        total = np.bincount(slot[known], weights=x[known, j], minlength=count)
+        mine, values = slot[known], x[known, j]
+        number = np.bincount(mine, minlength=count)
+        if number.max(initial=0) > 2:  # a sum of two is the same in either order
+            order = np.lexsort((values, mine))
+            mine, values = mine[order], values[order]
+        total = np.bincount(mine, weights=values, minlength=count)
         out[:, j] = np.divide(total, number, out=out[:, j], where=number > 0)
     return out
 

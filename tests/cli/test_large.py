@@ -1,5 +1,6 @@
 """Tables larger than memory: the alarms of the path in memory, whatever the buckets, the source, or the kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -66,9 +67,13 @@ def expected(made):
     return sorted(found)
 
 
-@pytest.mark.parametrize("source", ["file", "folder", "database"])
-def test_alarms_are_those_of_the_path_in_memory(made, expected, source, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def small_buckets(monkeypatch):
     monkeypatch.setattr(large.LargeTable.__init__, "__defaults__", (*large.LargeTable.__init__.__defaults__[:-1], 900))
+
+
+@pytest.mark.parametrize("source", ["file", "folder", "database"])
+def test_alarms_are_those_of_the_path_in_memory(made, expected, source, tmp_path, small_buckets, capsys):
     what = {
         "file": [str(made / "a.parquet"), "--large"],
         "folder": [str(made / "parts")],  # its node column is found
@@ -81,6 +86,55 @@ def test_alarms_are_those_of_the_path_in_memory(made, expected, source, tmp_path
     assert "error codes in 'hum'" in said.out
     assert not (tmp_path / "unfinished").exists()
     assert "Scores of all 12 nodes" in (tmp_path / "report.html").read_text()
+
+
+ODD = {
+    "as it is": "SELECT * FROM readings",
+    "not in order": "SELECT * FROM readings ORDER BY hash(temp)",
+    "codes, not in order": "SELECT node, time, CASE hash(temp) % 40 WHEN 0 THEN 999 ELSE temp END AS temp, hum "
+    "FROM readings ORDER BY hash(hum)",
+    "three at one time": "SELECT node, time_bucket(INTERVAL 3 MINUTE, time) AS time, temp, hum FROM readings "
+    "ORDER BY hash(temp)",
+    "clocks that differ": "SELECT node, time + (hash(temp) % 50_000_000)::BIGINT * INTERVAL 1 MICROSECOND AS time, "
+    "temp, hum FROM readings",
+    "seconds since 1970": "SELECT node, epoch(time) AS t, temp, hum FROM readings",
+    "no time": "SELECT node, temp, hum FROM readings",
+    "numbers as text, other columns": "SELECT '' || node AS site, node, time, '' || temp AS temp, hum, "
+    "time < '2026-01-01 02:00' AS fan, NULL::DOUBLE AS dead, row_number() OVER () + 4000 AS total FROM readings",
+    "a time in 2099": "SELECT node, CASE WHEN node = 'n2' AND hour(time) = 3 AND minute(time) = 5 THEN "
+    "TIMESTAMP '2099-01-01' ELSE time END AS time, temp, hum FROM readings",
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_readings_and_ranks_are_those_of_the_path_in_memory_byte_for_byte(made, odd, tmp_path, small_buckets):
+    connection = duckdb.connect(str(made / "plant.db"), read_only=True)
+    connection.execute(f"COPY ({ODD[odd]}) TO '{tmp_path / 'a.parquet'}' (FORMAT parquet)")
+    connection.close()
+    for how in ("--no-large", "--large"):
+        assert main(["fleet", str(tmp_path / "a.parquet"), "-k", "3", how, "--out", str(tmp_path / how)]) == 0
+    first, second = ((tmp_path / how / "readings.csv").read_text() for how in ("--no-large", "--large"))
+    assert first == second
+    meta = [
+        (tmp_path / how / "report.html").read_text().partition('id="meta">')[2] for how in ("--no-large", "--large")
+    ]
+    first, second = (json.JSONDecoder().raw_decode(text)[0] for text in meta)
+    assert first["nodes"] == second["nodes"] and first["score"] == second["score"] and first["trust"] == second["trust"]
+
+
+def test_the_order_of_files_and_rows_changes_nothing(made, tmp_path, small_buckets):
+    connection = duckdb.connect(str(made / "plant.db"), read_only=True)
+    for way in ("a", "b"):
+        (tmp_path / way).mkdir()
+        for part in range(3):  # three readings at each time, in different files
+            rows = "SELECT node, time_bucket(INTERVAL 3 MINUTE, time) AS time, temp, hum FROM readings WHERE "
+            rows += f"epoch(time)::BIGINT // 60 % 3 = {part} ORDER BY {'time' if way == 'a' else 'hash(temp)'}"
+            to = tmp_path / way / f"{part if way == 'a' else 2 - part}.parquet"
+            connection.execute(f"COPY ({rows}) TO '{to}' (FORMAT parquet)")
+        assert main(["fleet", str(tmp_path / way), "-k", "3", "--out", str(tmp_path / f"out {way}")]) == 0
+    connection.close()
+    for name in ("alarms.csv", "nodes.csv", "readings.csv"):
+        assert (tmp_path / "out a" / name).read_bytes() == (tmp_path / "out b" / name).read_bytes()
 
 
 def test_a_killed_run_goes_on_with_the_same_result(made, tmp_path):
@@ -144,3 +198,48 @@ def test_bad_sources_are_refused_in_one_line(made, tmp_path, capsys):
         assert main(["fleet", *what, *out]) != 0
         said = capsys.readouterr().err.strip()
         assert expected in said and "\n" not in said and "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--every", "fish"], "--every 'fish'"),
+        (["--every", "10"], "give a time, such as 10min"),
+        (["--columns", "nix"], "no such column"),
+        (["--node", "nix"], "no such column"),
+        (["--forgetting", "3"], "--forgetting 3"),
+        (["--monitor", "nix"], "no monitor 'nix'"),
+        (["--false-alarms", "fish"], "--false-alarms fish"),
+    ],
+)
+def test_bad_options_are_refused_before_the_table_is_divided(made, tmp_path, capsys, options, expected):
+    assert main(["fleet", str(made / "a.parquet"), "--large", *options, "--out", str(tmp_path)]) != 0
+    said = capsys.readouterr().err.strip()
+    assert expected in said and "\n" not in said
+    assert not list(tmp_path.glob("unfinished/*.parquet"))
+
+
+def test_text_after_the_rows_that_show_the_kinds_is_refused(made, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(large, "HEAD", 1000)
+    connection = duckdb.connect(str(made / "plant.db"), read_only=True)
+    late = "time > (SELECT max(time) - INTERVAL 1 MINUTE FROM readings)"
+    rows = f"SELECT node, time, CASE WHEN {late} THEN 'broken' ELSE '' || temp END AS temp, hum FROM readings"
+    connection.execute(f"COPY ({rows} ORDER BY time) TO '{tmp_path / 'a.parquet'}' (FORMAT parquet)")
+    connection.close()
+    assert main(["fleet", str(tmp_path / "a.parquet"), "--large", "--out", str(tmp_path / "out")]) != 0
+    said = capsys.readouterr().err.strip()
+    assert "('temp'): 'broken' is not a number" in said and "\n" not in said
+
+
+@pytest.mark.skipif(
+    "ICVI_POSTGRES" not in os.environ, reason="ICVI_POSTGRES is not the address of a Postgres to write to"
+)
+def test_postgres_has_the_alarms_of_the_path_in_memory(made, expected, tmp_path, small_buckets):
+    connection = duckdb.connect()
+    connection.execute(f"LOAD postgres; ATTACH '{os.environ['ICVI_POSTGRES']}' AS there (TYPE postgres)")
+    rows = f"SELECT * FROM '{made / 'a.parquet'}'"
+    connection.execute(f"DROP TABLE IF EXISTS there.icvi_test; CREATE TABLE there.icvi_test AS {rows}")
+    connection.close()
+    query = ["--query", "SELECT * FROM icvi_test WHERE hum IS NOT NULL"]
+    assert main(["fleet", os.environ["ICVI_POSTGRES"], *query, "-k", "3", "--out", str(tmp_path)]) == 0
+    assert raised(tmp_path / "alarms.csv") == expected

@@ -11,6 +11,7 @@ from icvi_jax.cli import main
 from icvi_jax.cli.model import apart, spreads_of
 from icvi_jax.tables import TableError, from_frame, read, read_fleet, write_table
 from icvi_jax.tables.column_kinds import by_name
+from icvi_jax.tables.windows import means
 
 ROWS = 120
 RNG = np.random.default_rng(0)
@@ -245,3 +246,10 @@ def test_a_temperature_called_t_is_a_reading(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("t,flow\n" + "".join(f"{A[n]},{B[n]}\n" for n in range(ROWS)))
     assert read(path).features == ("t", "flow")
+
+
+def test_means_do_not_depend_on_the_order_of_rows_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    x, slot = rng.normal(size=(3000, 2)) * 10.0 ** rng.integers(-8, 8, (3000, 2)), rng.integers(0, 100, 3000)
+    order = rng.permutation(3000)
+    np.testing.assert_array_equal(means(x, slot, 100), means(x[order], slot[order], 100))
