@@ -70,9 +70,9 @@ class Clusterer(ABC):
         return False
 
     @property
-    @abstractmethod
     def slots(self) -> int:
-        """The number of slots."""
+        """The number of slots: the field that `size` names."""
+        return int(getattr(self, self.size))
 
     def least(self, features: int) -> int:
         """The fewest samples a stream must have for this clusterer to start."""

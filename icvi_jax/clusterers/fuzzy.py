@@ -70,10 +70,6 @@ class FuzzyCMeans(Clusterer):
         above("FuzzyCMeans", "forgetting", self.forgetting, 0, 1)
         finite("FuzzyCMeans", "fuzzifier", self.fuzzifier, 1)
 
-    @property
-    def slots(self) -> int:
-        return self.k
-
     def least(self, features: int) -> int:
         return self.k
 

@@ -73,10 +73,6 @@ class SequentialKMeans(Clusterer):
         one_of("SequentialKMeans", "warmup", self.warmup, ("exact", "paper"))
 
     @property
-    def slots(self) -> int:
-        return self.k
-
-    @property
     def local(self) -> bool:
         return self.warmup != "paper"  # which begins the statistics of all slots anew
 

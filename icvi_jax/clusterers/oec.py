@@ -142,10 +142,6 @@ class OnlineEllipsoidal(Clusterer):
         one_of(me, "seed", self.seed, ("tracker", "buffer"))
         one_of(me, "warmup", self.warmup, ("exact", "paper"))
 
-    @property
-    def slots(self) -> int:
-        return self.capacity
-
     def least(self, features: int) -> int:
         return features + 1
 

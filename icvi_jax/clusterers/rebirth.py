@@ -74,10 +74,6 @@ class RebirthKMeans(Clusterer):
         above("RebirthKMeans", "mass_memory", self.mass_memory, 1)
 
     @property
-    def slots(self) -> int:
-        return self.k
-
-    @property
     def local(self) -> bool:
         return True
 

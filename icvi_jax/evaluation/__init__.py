@@ -13,14 +13,12 @@ from icvi_jax.evaluation.alarm_scores import (
     Tally,
     Trial,
     bootstrap,
-    clock,
     covering,
     judge,
     match,
     metronome,
     numenta,
     outcome,
-    strike,
     tally,
 )
 from icvi_jax.evaluation.partitions import adjusted_rand_index, prequential, temporal_silhouette
@@ -33,7 +31,6 @@ __all__ = [
     "Trial",
     "adjusted_rand_index",
     "bootstrap",
-    "clock",
     "covering",
     "judge",
     "match",
@@ -41,7 +38,6 @@ __all__ = [
     "numenta",
     "outcome",
     "prequential",
-    "strike",
     "tally",
     "temporal_silhouette",
 ]

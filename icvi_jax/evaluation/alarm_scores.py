@@ -346,44 +346,6 @@ def bootstrap(
     return float(low), float(high)
 
 
-def clock(trials: Sequence[Trial]) -> list[int]:
-    """The samples at which a clock that sees no data should raise alarms, given trials with known changes.
-
-    It takes the earliest sample that hits a change of most trials, leaves those changes out, and continues as long as
-    a sample hits at least half of the trials.
-
-    Examples
-    --------
-    >>> clock([Trial.of("a", 900, [400, 450], 60), Trial.of("b", 900, [410, 460], 60)])
-    [410, 460]
-    """
-    left = [list(t.windows) for t in trials]
-    strikes: list[int] = []
-    while True:
-        votes = np.zeros(max(t.samples for t in trials), int)
-        for windows in left:
-            hit = np.zeros(len(votes), int)
-            for first, last in windows:
-                hit[first : last + 1] = 1
-            votes += hit
-        for s in strikes:  # alarms too close together would count as one
-            gap = max(t.merge for t in trials)
-            votes[max(0, s - gap) : s + gap + 1] = 0
-        best = int(np.argmax(votes))
-        if votes[best] < max(1, len(trials) / 2):
-            return sorted(strikes)
-        strikes.append(best)
-        for windows in left:
-            hit_window = next((w for w in windows if w[0] <= best <= w[1]), None)
-            if hit_window is not None:
-                windows.remove(hit_window)
-
-
-def strike(strikes: Sequence[int], trials: Sequence[Trial]) -> list[list[int]]:
-    """The alarms of such a clock on each trial."""
-    return [[s for s in strikes if s < t.samples] for t in trials]
-
-
 def _even(trial: Trial, alarms: int) -> list[int]:
     span = trial.samples - trial.start
     return [trial.start + int((i + 1) * span / (alarms + 1)) for i in range(alarms)]

@@ -31,65 +31,42 @@ class About(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Readings of N streams over T samples; a single stream is a fleet of one.
+    """Readings of N streams over T samples; a single stream is a fleet of one."""
 
-    Attributes
-    ----------
-    name : name of the source.
-    nodes : name of each stream.
-    features : name of each of the p columns.
-    times : time of each sample (T,), or None: samples are counted.
-    time_name : name of the time column, or empty.
-    x : samples (N, T, p).
-    values : index values by name, (N, T) each.
-    about : what each index means, by name.
-    label : persistent name of each sample's cluster (N, T), −1 for none.
-    k : number of clusters (N, T).
-    codes : alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0
-        quiet, 1 spike, 2 recovered, 3 distress.
-    standing : whether a node is in distress, by the same names, (N, T) each.
-    score : how strong the alarm is, by the same names, (N, T) each; 0 is quiet, comparable across nodes.
-    seen : false where a sample was missing, (N, T).
-    outlier, overflow : the sample fits no cluster; a new cluster was needed and there was no room, (N, T).
-    snapshots : samples at which the centres were noted, (S,).
-    centers : centres at these samples, (N, S, k, p); NaN for clusters that do not exist.
-    truth : true class of each sample (T,), or None; −1 where unknown.
-    settings : pairs of a name and a value: which clusterer, which forgetting.
-    notes : sentences about what was done when the file was read.
-    surprise : squared distance from the nearest centre before the sample (N, T), or None.
-    marks : whether the truth is 0 or 1 and marks events.
-    trust : how far the clusters of each node can be trusted at the end, or none where `Health` was not computed.
-    causes, chances
-        Which column raised an alarm (−1: none), and its probability by chance, by the names of alarms, (N, T).
-    everyone : the scores of all nodes, where these are only the worst of them; or None.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    features: tuple[str, ...]
-    times: Times | None
-    time_name: str
-    x: NDArray[np.float64]
-    values: dict[str, NDArray[np.float32]]
-    about: dict[str, About]
-    label: NDArray[np.int32]
-    k: NDArray[np.int32]
+    name: str  # name of the source
+    nodes: tuple[str, ...]  # name of each stream
+    features: tuple[str, ...]  # name of each of the p columns
+    times: Times | None  # time of each sample (T,), or None: samples are counted
+    time_name: str  # name of the time column, or empty
+    x: NDArray[np.float64]  # samples (N, T, p)
+    values: dict[str, NDArray[np.float32]]  # index values by name, (N, T) each
+    about: dict[str, About]  # what each index means, by name
+    label: NDArray[np.int32]  # persistent name of each sample's cluster (N, T), −1 for none
+    k: NDArray[np.int32]  # number of clusters (N, T)
+    # alarm codes by the name of the index that raised them, or "change" for alarms of columns, (N, T) each: 0 quiet, 1
+    # spike, 2 recovered, 3 distress
     codes: dict[str, NDArray[np.int8]]
-    standing: dict[str, NDArray[np.bool_]]
+    standing: dict[str, NDArray[np.bool_]]  # whether a node is in distress, by the same names, (N, T) each
+    # how strong the alarm is, by the same names, (N, T) each; 0 is quiet, comparable across nodes
     score: dict[str, NDArray[np.float32]]
-    seen: NDArray[np.bool_]
+    seen: NDArray[np.bool_]  # false where a sample was missing, (N, T)
+    # outlier, overflow: the sample fits no cluster; a new cluster was needed and there was no room, (N, T)
     outlier: NDArray[np.bool_]
     overflow: NDArray[np.bool_]
-    snapshots: NDArray[np.int64]
-    centers: NDArray[np.float64]
-    truth: NDArray[np.int64] | None = None
-    settings: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
-    marks: bool = False
+    snapshots: NDArray[np.int64]  # samples at which the centres were noted, (S,)
+    centers: NDArray[np.float64]  # centres at these samples, (N, S, k, p); NaN for clusters that do not exist
+    truth: NDArray[np.int64] | None = None  # true class of each sample (T,), or None; −1 where unknown
+    settings: tuple[tuple[str, str], ...] = ()  # pairs of a name and a value: which clusterer, which forgetting
+    notes: tuple[str, ...] = ()  # sentences about what was done when the file was read
+    marks: bool = False  # whether the truth is 0 or 1 and marks events
+    # squared distance from the nearest centre before the sample (N, T), or None
     surprise: NDArray[np.float32] | None = None
-    causes: dict[str, NDArray[np.int32]] = {}  # noqa: RUF012  # never changed
-    chances: dict[str, NDArray[np.float32]] = {}  # noqa: RUF012
+    # causes, chances: which column raised an alarm (−1: none), and its probability by chance, by the names of alarms
+    causes: dict[str, NDArray[np.int32]] = {}
+    chances: dict[str, NDArray[np.float32]] = {}
+    # how far the clusters of each node can be trusted at the end, or none where `Health` was not computed
     trust: tuple[Trust, ...] = ()
+    # the scores of all nodes, where these are only the worst of them; or None
     everyone: NDArray[np.float64] | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.column_kinds import is_time_name, may_be_time
 from icvi_jax.tables.columns import from_epoch, sift
-from icvi_jax.tables.table import Table, TableError, check_names, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
 
 if TYPE_CHECKING:
     from narwhals import Series
@@ -30,16 +29,10 @@ def is_frame(data: object) -> bool:
     return type(data).__module__.partition(".")[0] in LIBRARIES and not isinstance(data, np.ndarray)
 
 
-def from_frame(
-    data: object, columns: Sequence[str] = (), time: str = "", label: str = "", name: str = "table"
-) -> Table:
-    """Read one stream from a table in memory.
+def from_frame(data: object, name: str = "table") -> Table:
+    """Read one stream from a pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
 
-    Parameters
-    ----------
-    data : a pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
-    columns, time, label : as in `read`.
-    name : name of the stream in messages.
+    Columns are chosen as in `read`; `name` is the name of the stream in messages.
 
     Examples
     --------
@@ -55,32 +48,22 @@ def from_frame(
     if not all(isinstance(name, str) for name in frame.columns):  # pandas takes numbers as names
         frame = frame.rename({name: str(name) for name in frame.columns})
     schema = frame.schema
-    check_names(name, [*columns, *filter(None, (time, label))], list(schema), has="table")
     dates = [key for key, kind in schema.items() if kind.is_temporal()]
     numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
-    free = [key for key in numeric if key not in columns]
     time = (
-        time
-        or next(iter(dates), "")
-        or next((key for key in free if is_time_name(key)), "")
-        or next((key for key in free if may_be_time(key, _floats(frame[key]))), "")
+        next(iter(dates), "")
+        or next((key for key in numeric if is_time_name(key)), "")
+        or next((key for key in numeric if may_be_time(key, _floats(frame[key]))), "")
     )
-    label = label or next((key for key in schema if key.lower() == "label" and key not in columns), "")
-    notes: list[str] = []
-    features = tuple(columns)
-    if not columns:
-        rest = [key for key in schema if key not in (time, label)]
-        text = [key for key in rest if key not in numeric]
-        if text:
-            notes.append(f"left out: {', '.join(map(repr, text))}")
-        features = tuple(key for key in rest if key in numeric)
-    for key in features:
-        if key not in numeric:
-            raise TableError(name, f"this column has {schema[key]}, expected numbers", None, None, key)
+    label = next((key for key in schema if key.lower() == "label"), "")
+    rest = [key for key in schema if key not in (time, label)]
+    text = [key for key in rest if key not in numeric]
+    notes = [f"left out: {', '.join(map(repr, text))}"] if text else []
+    features = tuple(key for key in rest if key in numeric)
     if not features:
         raise TableError(name, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])
-    features, x = sift(name, features, x, notes, bool(columns), keep_codes=True)
+    features, x = sift(name, features, x, notes, False, keep_codes=True)
     axis = None
     if time:
         values = frame[time]

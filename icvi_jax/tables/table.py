@@ -87,15 +87,12 @@ def some_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:MOST_NAMES])) + more
 
 
-def check_names(
-    file: str, wanted: Sequence[str], known: Sequence[str], what: str = "column", has: str = "file"
-) -> None:
+def check_names(file: str, wanted: Sequence[str], known: Sequence[str], what: str = "column") -> None:
     """Refuse a name that is not known; the error lists those that are."""
     for name in wanted:
         if name not in known:
             names = ", ".join(map(repr, known[:20]))
-            row = 1 if has == "file" else None
-            raise TableError(file, f"there is no such {what}; the {has} has {names}", row, None, name)
+            raise TableError(file, f"there is no such {what}; the file has {names}", 1, None, name)
 
 
 def check_columns(file: str, count: int) -> None:

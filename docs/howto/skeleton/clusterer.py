@@ -45,10 +45,6 @@ class SkeletonClusterer(Clusterer):
         whole("SkeletonClusterer", "k", self.k)
         above("SkeletonClusterer", "rate", self.rate, 0, 1)
 
-    @property
-    def slots(self) -> int:
-        return self.k
-
     def least(self, features: int) -> int:
         return self.k
 
