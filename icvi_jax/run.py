@@ -24,7 +24,7 @@ from icvi_jax.engine.xla import loop, map_own, scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.spec import whole
+from icvi_jax.spec import made, whole
 from icvi_jax.types import Array, Reading, State
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def run(
     >>> icvi.run(pipe, icvi.streams.s3(seed=0).x).readings.values["db"].shape
     (2000,)
     """
+    made("run", "pipe", pipe, Pipeline, "icvi.Pipeline(clusterer=…, panel=…)")
     return _scan("run", "T, p", pipe, X, state, keep, backend, elapsed, every, None, progress)
 
 
@@ -186,6 +187,7 @@ def run_fleet(
     def share(streams: int) -> Pipeline:
         return share_budget(pipe, false_alarms, streams, interval)[0]
 
+    made("run_fleet", "pipe", pipe, Pipeline, "icvi.Pipeline(clusterer=…, panel=…)")
     return _scan("run_fleet", "N, T, p", share, X, state, keep, backend, elapsed, every, mesh, progress)
 
 

@@ -44,6 +44,9 @@ def derived(*, init: Literal[False] = False) -> Any:
     return dataclasses.field(init=init, repr=False, compare=False, default=None)
 
 
+_NUMPY = (np.generic, np.ndarray)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(required, derived))
 def spec(cls: type[T]) -> type[T]:
     """Make `cls` a frozen keyword-only dataclass and register it as a pytree.
@@ -54,11 +57,15 @@ def spec(cls: type[T]) -> type[T]:
     """
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     made: Any = cls.__init__
+    kinds = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
     @functools.wraps(made)
     def init(self: T, **values: object) -> None:
-        # NumPy's numbers are numbers: checks and comparisons see Python's.
-        made(self, **{name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()})
+        for name, v in values.items():
+            if isinstance(v, str) and kinds.get(name) == "float":
+                raise ValueError(f"{cls.__name__}({name}={v!r}): expected a number")
+        # NumPy's numbers are numbers, also as arrays without axes: checks and comparisons see Python's.
+        made(self, **{name: v.item() if isinstance(v, _NUMPY) and v.ndim == 0 else v for name, v in values.items()})
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above

@@ -23,6 +23,7 @@ from icvi_jax.engine.xla import RunInput, precise
 from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
 from icvi_jax.numerics.moments import weights
 from icvi_jax.panel import Panel, PanelState, complete, punctual
+from icvi_jax.spec import made
 from icvi_jax.statistics import Dispersion, RecordedClustering
 from icvi_jax.statistics.groups import gathered
 from icvi_jax.types import Array, ArrayLike, DType, Namespace, Prototypes, State
@@ -124,6 +125,7 @@ def validate(
     """
     if (labels is None) == (memberships is None):
         raise ValueError("validate: give either labels=, or memberships= and centers=")
+    made("validate", "panel", panel, Panel, "icvi.Panel(indices=(icvi.XieBeni(),))")
     given = inputs.given("validate", X)
     x = given.x
     if x.ndim != 2 or 0 in x.shape:
@@ -154,18 +156,18 @@ def validate(
     rows = xp.concat([xp.asarray(a, dtype=dtype) for a in (x - origin, *parts)], axis=1)
     start = _start(panel, k, p, np if host else jnp, dtype, labels is not None)
     program = program_for(step, known, start, dtype, rows.shape[1], gaps is not None, 1) if host else None
-    made: State
+    values: State
     if isinstance(program, NativeProgram):  # the rows as those of a fleet of one
         feed = RunInput(
             np.asarray(rows)[None], np.zeros((1, rows.shape[1])), None if gaps is None else np.asarray(gaps)
         )
         words = program.place(jax.tree.map(lambda a: a[..., None], start), 1)
-        made = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
+        values = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
     else:
         with precise(np.dtype(dtype)) if host else nullcontext():
             times = None if gaps is None else jnp.asarray(gaps, dtype)
-            made = scan_step(step, known, start, jnp.asarray(rows), times, implementation="xla" if host else None)[1]
-    found: dict[str, Array] = inputs.returned(inputs.on_host(made), given.library) if host else made
+            values = scan_step(step, known, start, jnp.asarray(rows), times, implementation="xla" if host else None)[1]
+    found: dict[str, Array] = inputs.returned(inputs.on_host(values), given.library) if host else made
     return found
 
 

@@ -50,7 +50,7 @@ def test_columns_may_be_called_by_numbers_and_masked_is_missing():
     expected = icvi.run(pipeline(), X).readings.values["xb"]
     run = icvi.run(pipeline(), pandas.DataFrame(X))
     np.testing.assert_array_equal(run.readings.values["xb"], expected)
-    assert run.features == ("0", "1") and " 1 rose from about" in str(run)
+    assert run.features == ("0", "1") and "column 1 rose from about" in str(run)
     masked = np.ma.masked_array(X, mask=np.zeros(X.shape, bool))
     masked[10] = np.ma.masked
     run = icvi.run(pipeline(), masked)
@@ -60,8 +60,11 @@ def test_columns_may_be_called_by_numbers_and_masked_is_missing():
 def test_numbers_of_numpy_are_numbers_and_are_checked():
     assert icvi.SequentialKMeans(k=np.int64(3)) == icvi.SequentialKMeans(k=3)
     assert icvi.Panel(indices=(icvi.XieBeni(),), forgetting=np.float64(0.9)).forgetting == 0.9
-    with pytest.raises(ValueError, match=r"forgetting=1\.2"):
-        icvi.Panel(indices=(icvi.XieBeni(),), forgetting=np.float32(1.2))
+    for wrong in (np.float32(1.2), np.array(1.2), 1.2):
+        with pytest.raises(ValueError, match=r"forgetting=1\.2"):
+            icvi.Panel(indices=(icvi.XieBeni(),), forgetting=wrong)
+    with pytest.raises(ValueError, match=r"Panel\(forgetting='0\.9'\): expected a number"):
+        icvi.Panel(indices=(icvi.XieBeni(),), forgetting="0.9")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,13 @@ def test_numbers_of_numpy_are_numbers_and_are_checked():
     [
         (lambda: pipeline(clusterer=icvi.SequentialKMeans), r"clusterer=SequentialKMeans\): this is a class"),
         (lambda: pipeline(panel=icvi.Panel), r"panel=Panel\): this is a class"),
+        (lambda: pipeline(standardize=icvi.Standardize), r"standardize=Standardize\): this is a class"),
+        (lambda: pipeline(standardize=True), r"standardize=True\): expected an object such as icvi\.Standardize"),
+        (lambda: icvi.run(icvi.Pipeline, X), r"run\(pipe=Pipeline\): this is a class"),
+        (lambda: icvi.run_fleet("oec", X[None]), r"run_fleet\(pipe='oec'\): expected an object such as icvi\.Pipeline"),
+        (lambda: icvi.validate(icvi.Panel, X, labels=np.zeros(600, int)), r"validate\(panel=Panel\): this is a class"),
+        (lambda: icvi.run(pipeline(), X.T), "a row is a sample"),
+        (lambda: pipeline().step(pipeline(clusterer=icvi.SequentialKMeans(k=4)).init(2), X[0]), "step.*not a state of"),
         (lambda: pipeline(monitors={"xb": icvi.Distress}), "Distress.*this is a class"),
         (lambda: icvi.Panel(indices=(icvi.XieBeni,)), r"XieBeni\): this is a class"),
         (lambda: icvi.Panel(indices=("xb",)), r"indices='xb'.*icvi\.XieBeni\(\)"),

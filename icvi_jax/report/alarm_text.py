@@ -90,8 +90,21 @@ def describe(
     before, now = levels(recent)
     if not (math.isfinite(before) and math.isfinite(now)) or before == now:
         return AlarmText(before, now, once, f"{column} changed ({sure})")
-    moved = "rose" if now > before else "fell"
-    return AlarmText(before, now, once, f"{column} {moved} from about {before:.4g} to {now:.4g} ({sure})")
+    moved, (was, is_now) = "rose" if now > before else "fell", told_apart(before, now)
+    return AlarmText(before, now, once, f"{column} {moved} from about {was} to {is_now} ({sure})")
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Two different numbers as text, with four digits, or as many as it takes to see that they differ.
+
+    Examples
+    --------
+    >>> told_apart(4.9633, 6.17421), told_apart(101325.0, 101331.4), told_apart(5.00123e6, 6.2e6)
+    (('4.963', '6.174'), ('101325', '101331.4'), ('5001000', '6200000'))
+    """
+    digits = min(15, max(4, 2 + math.ceil(math.log10(max(abs(a), abs(b)) / abs(b - a)))))
+    first, second = (f"{float(f'{number:.{digits}g}'):.12g}" for number in (a, b))
+    return first, second
 
 
 def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> AlarmText:
@@ -101,7 +114,7 @@ def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> Alarm
     same = int(np.argmax(known[::-1] != value)) if (known != value).any() else known.size
     more = "more than " if same == known.size else ""
     rows = float(f"{1 / p:.2g}") if p > 1e-9 else None
-    text = f"{column} is stuck at {value:.6g}: the same value in {more}{same} rows, as never before"
+    text = f"{column} is stuck at {value:.12g}: the same value in {more}{same} rows, as never before"
     return AlarmText(value, value, rows, text)
 
 
@@ -310,7 +323,8 @@ def told_columns(
     said, before = [], dict[int, int]()
     for t in np.flatnonzero(np.asarray(alarm.code)).tolist():
         j = int(cause[t])
-        column = "" if j < 0 else features[j] if features else f"column {j}"
+        known = features[j] if features and j >= 0 else str(j)
+        column = "" if j < 0 else f"column {known}" if known.isdecimal() else known
         recent = x[max(0, t - RECENT + 1) : t + 1, j] if x is not None and j >= 0 else np.zeros(0)
         when = f"sample {t}" if times is None else clock(times[t])
         said.append(f"at {when} {describe(name, column, recent, float(p[t]), before.get(j, 0), t + 1).text}")

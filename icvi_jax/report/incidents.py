@@ -6,7 +6,7 @@ what happens to a site happens to several of its nodes: so `--agree M` tells onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from icvi_jax.array_api import Stored
@@ -60,10 +60,7 @@ class Incidents:
 
     def text(self, nodes: int) -> str:
         """The incident so far in one sentence."""
-        first, last = self.members[0], self.members[-1]
-        when = f"at {first.when}" if first.when == last.when else f"between {first.when} and {last.when}"
-        which = f": first {first.node}, column {first.column}" if first.column else f": first {first.node}"
-        return f"{len(self.members)} of {nodes:,} node{'' if nodes == 1 else 's'} changed {when}{which}"
+        return sentence_of(self.members, nodes)
 
     def stored(self) -> dict[str, object]:
         """What a restart needs."""
@@ -72,3 +69,11 @@ class Incidents:
     def restore(self, stored: Mapping[str, Stored]) -> None:
         """Go on from what `stored` returned."""
         self.members, self.last = [Member(*member) for member in stored["members"]], float(stored["last"])
+
+
+def sentence_of(members: Sequence[Member], nodes: int) -> str:
+    """An incident in one sentence, of so many `nodes`; its members are in the order in which they came."""
+    first, last = members[0], members[-1]
+    when = f"at {first.when}" if first.when == last.when else f"between {first.when} and {last.when}"
+    which = f": first {first.node}, column {first.column}" if first.column else f": first {first.node}"
+    return f"{len(members)} of {nodes:,} node{'' if nodes == 1 else 's'} changed {when}{which}"

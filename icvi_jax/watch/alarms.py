@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 
 from icvi_jax.report.alarm_text import MEANING, alarm_word
+from icvi_jax.report.incidents import sentence_of
 from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.report.trust import HEALTH
 from icvi_jax.types import Alarm
@@ -17,6 +18,7 @@ from icvi_jax.watch.sample import seconds, time_in_words
 from icvi_jax.watch.ticks import Tick
 
 if TYPE_CHECKING:
+    from icvi_jax.watch.neighbours import Neighbours
     from icvi_jax.watch.shard import Shard
 
 
@@ -54,7 +56,7 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
 
 
 def agreed(
-    alarms: Sequence[tuple[str, dict[str, object]]], shard: Shard, agree: int
+    alarms: Sequence[tuple[str, dict[str, object]]], shard: Shard, agree: int, neighbours: Neighbours | None = None
 ) -> list[tuple[str, dict[str, object]]]:
     """The alarms that enough nodes agree with, each with the sentence of its incident; the others are not told."""
     shard.incidents.agree = agree
@@ -66,8 +68,12 @@ def agreed(
         at = shard.incidents.last if math.isnan(at) else at
         when = time_in_words(record["time"], int(str(record["sample"])))  # type: ignore[arg-type]
         text = shard.incidents.add(str(record["node"]), at, when, str(record["cause"] or ""), len(shard.rows))
+        members = shard.incidents.members
+        if neighbours is not None:
+            members, nodes = neighbours.joined(members, len(shard.rows), shard.incidents.within)
+            text = sentence_of(members, nodes) if len(members) >= agree else ""
         if text:
-            first = shard.incidents.members[0]
+            first = members[0]
             told.append((id, record | {"incident": f"{first.node} {first.when}", "nodes": text}))
     return told
 

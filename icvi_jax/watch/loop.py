@@ -28,6 +28,7 @@ from icvi_jax.watch.decode import Complaints, Decoder
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
 from icvi_jax.watch.lines import LineFormat, Reader
+from icvi_jax.watch.neighbours import Neighbours
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
@@ -94,6 +95,7 @@ class Partition:
         self.intake = Decoder(reader, complaints)
         self._crowded = Complaints()
         self.alarms, self._saved, self._count = 0, 0, AlarmCount()
+        self._neighbours = Neighbours(keeper.folder) if keeper.shared and keeper.folder and rules.agree > 1 else None
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
         if self.shard is not None:
             self.shard.keep_codes = reader.keep_codes
@@ -186,7 +188,7 @@ class Partition:
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
             if self.rules.agree > 1:
-                alarms = agreed(alarms, shard, self.rules.agree)
+                alarms = agreed(alarms, shard, self.rules.agree, self._neighbours)
             found += [(id, json_line(alarm)) for id, alarm in alarms]
             self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
             if buffers is not None:

@@ -73,8 +73,6 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     forms = service.cloudevents, service.webhook_text
     plugs = open_plugs(service, pipe, buffers, silences, lambda: watch)
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
-    if service.kafka and (agree := service.rules.agree) > 1:
-        say(f"--agree {agree}: nodes of one partition have to agree; nodes of different partitions do not count")
     watch = WatchLoop(pipe, make_reader, service.rules, sinks=[receiver.name for receiver in to], buffers=buffers)
     source = open_source(service)
     try:

@@ -1,11 +1,16 @@
 """Alarms of several nodes close in time are one incident; --agree tells only those."""
 
+import io
 import json
 
 import numpy as np
 from watching import PIPE, begun, messages
 
 from icvi_jax.cli import main
+from icvi_jax.watch.fencing import LogKeeper
+from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.loop import Rules, WatchLoop
+from icvi_jax.watch.source import Message
 
 
 def feed(nodes=6, moved=3, rows=400):
@@ -60,3 +65,23 @@ def test_a_fleet_tells_incidents(tmp_path, capsys):
         and "column flow" in said
         and "incidents, 3 nodes or more within minutes: 1" in said
     )
+
+
+def test_nodes_of_different_partitions_agree_through_the_shared_folder(tmp_path):
+    """Two workers of a Kafka group, each with some of the nodes; the third node that changes is told, by its worker."""
+    lines, _, _ = feed()
+    workers = []
+    for part, nodes in (("readings-0", ("n0", "n3", "n5")), ("readings-1", ("n1", "n2", "n4"))):
+        watch = WatchLoop(PIPE, Reader, Rules(agree=3), io.StringIO())
+        watch.open(part, LogKeeper(tmp_path / part, f"group.{part}", watch.sinks))
+        mine = [line for line in lines if json.loads(line)["node"] in nodes]
+        workers.append((watch, part, [Message([line], offset=n) for n, line in enumerate(mine)]))
+    for start in range(0, 1200, 60):  # minutes come to both at about the same time
+        for watch, part, mine in workers:
+            watch.turn({part: mine[start : start + 60]})
+    told = [json.loads(line) for watch, _, _ in workers for line in watch.printer.out.getvalue().splitlines()]
+    assert told and {alarm["node"] for alarm in told} <= {"n0", "n1", "n2"}
+    assert any(alarm["nodes"].startswith("3 of 6 nodes changed ") for alarm in told)
+    assert len({alarm["incident"] for alarm in told}) == 1
+    for watch, _, _ in workers:
+        watch.close()

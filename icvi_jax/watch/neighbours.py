@@ -1,0 +1,58 @@
+"""Nodes of other partitions that had alarms lately, so that `--agree` counts the nodes of all workers of a group.
+
+Each partition has a small file in the folder that all workers share. A worker writes its own file before it reads those
+of the others: of two that are at it in the same moment, at least one sees both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from icvi_jax.report.incidents import Member
+
+FILE, MOST = "alarms-lately.json", 200
+
+
+class Neighbours:
+    """The alarms of one partition beside those of the others.
+
+    Parameters
+    ----------
+    folder : of the partition, beside those of the others.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._lately: dict[str, Member] = {m.node: m for m in self._read(folder / FILE)[0]}
+
+    def joined(self, own: Sequence[Member], nodes: int, within: float) -> tuple[list[Member], int]:
+        """The members of an incident here and in other partitions, and how many nodes there are in all of them."""
+        for member in own[-MOST:]:
+            self._lately.pop(member.node, None)
+            self._lately[member.node] = member
+        self._lately = dict(list(self._lately.items())[-MOST:])
+        self._write(nodes)
+        first, last = own[0].at - within, own[-1].at + within
+        found = list(own)
+        for path in sorted(self.folder.parent.glob(f"*/{FILE}")):
+            if path.parent != self.folder:
+                members, count = self._read(path)
+                found += [member for member in members if first <= member.at <= last]
+                nodes += count
+        return sorted(found, key=lambda member: member.at), nodes
+
+    def _write(self, nodes: int) -> None:
+        beside = self.folder / f"{FILE}.{os.getpid()}"
+        beside.write_text(json.dumps([list(self._lately.values()), nodes]), encoding="utf-8")
+        beside.replace(self.folder / FILE)
+
+    @staticmethod
+    def _read(path: Path) -> tuple[list[Member], int]:
+        with suppress(OSError, ValueError, TypeError):  # not there yet, or not from this version
+            members, nodes = json.loads(path.read_text(encoding="utf-8"))
+            return [Member(*member) for member in members], int(nodes)
+        return [], 0
