@@ -167,7 +167,7 @@ def validate(
         with precise(np.dtype(dtype)) if host else nullcontext():
             times = None if gaps is None else jnp.asarray(gaps, dtype)
             values = scan_step(step, known, start, jnp.asarray(rows), times, implementation="xla" if host else None)[1]
-    found: dict[str, Array] = inputs.returned(inputs.on_host(values), given.library) if host else made
+    found: dict[str, Array] = inputs.returned(inputs.on_host(values), given.library) if host else values
     return found
 
 
