@@ -95,11 +95,15 @@ class Layout:
     """Sizes and types of a program with `width` lanes.
 
     `numbers` are the leaves of the model, `samples` those of what a step is given at each time, `outputs` of what it
-    returns; `state` those of the state, of which the last are numbers that each stream has of its own.
+    returns; `state` those of the state, of which the last are numbers that each stream has of its own. `block` lanes
+    are one vector of the processor: a small step is done for two of them, since each operation waits for the last.
     """
 
-    def __init__(self, unrolled: Unrolled, width: int, plan: Plan | None = None, flat: Flat | None = None) -> None:
+    def __init__(
+        self, unrolled: Unrolled, width: int, plan: Plan | None = None, flat: Flat | None = None, vectors: int = 1
+    ) -> None:
         self.unrolled, self.width, self.plan, self.flat = unrolled, width, plan, flat
+        self.block = width // vectors
         self.numbers, self.state, self.samples = unrolled.numbers, unrolled.state, unrolled.sample
         self.outputs = unrolled.outputs
 

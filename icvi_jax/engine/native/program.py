@@ -17,9 +17,11 @@ import numpy as np
 
 from icvi_jax.engine.lowering.graph import Operation
 from icvi_jax.engine.lowering.rules import Tree
-from icvi_jax.engine.lowering.ssa import Lane, check, flatten
+from icvi_jax.engine.lowering.schedule import most_alive
+from icvi_jax.engine.lowering.ssa import Flat, Lane, check, flatten
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll
 from icvi_jax.engine.native.build import Native, folder, host, lanes_of
+from icvi_jax.engine.native.codegen import MATHS
 from icvi_jax.engine.native.ffi import write_handler
 from icvi_jax.engine.native.layout import Layout, packed_words, shape_of, unpacked_words
 from icvi_jax.engine.native.loops import write_loops
@@ -91,7 +93,8 @@ def compile_unrolled(
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)
-    layout = Layout(unrolled, lanes or _lanes(unrolled), how, flat)
+    vectors = 2 if lanes is None and flat is not None and _is_small(flat) else 1
+    layout = Layout(unrolled, vectors * (lanes or _lanes(unrolled)), how, flat, vectors)
     return Program(layout, assemble(layout), cache or folder())
 
 
@@ -100,6 +103,12 @@ def _lanes(unrolled: Unrolled) -> int:
     graph = unrolled.graph
     kinds = {o.dtype for o in graph.operations if o.dtype.kind == "f"} | {i.dtype for i in graph.inputs}
     return lanes_of(max([np.dtype(np.float32), *kinds], key=lambda kind: kind.itemsize))
+
+
+def _is_small(flat: Flat) -> bool:
+    """Whether two vectors of each value fit into the registers. Functions are written for one vector."""
+    registers = 32 if host().vector == 64 else 16
+    return 2 * most_alive(flat) <= registers and not any(lane.name in MATHS for lane in flat.lanes)
 
 
 def assemble(layout: Layout) -> str:

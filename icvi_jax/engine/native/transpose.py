@@ -22,8 +22,9 @@ FIELDS = (
 OPERAND = "address step element outer middle inner".split()
 """Where an array begins, and the bytes between two steps, two elements, and two streams along each of their axes."""
 AXES = 3
-AHEAD = 40
-"""So many rows of neighbouring streams are fetched before they are needed: each is on a page of its own."""
+AHEAD = 96
+"""So many rows of neighbouring streams are fetched before they are needed, each from a page of its own: into the second
+cache, since rows a power of two apart share few places of the first."""
 
 
 def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
@@ -156,7 +157,7 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
             with code.loop(0, columns) as c:
                 at, element = column_of(c)
                 ahead, _ = column_of(code.add(c, AHEAD))
-                code.do(f"call void @llvm.prefetch.p0(ptr {code.offset(rows[0], ahead)}, i32 0, i32 3, i32 1)")
+                code.do(f"call void @llvm.prefetch.p0(ptr {code.offset(rows[0], ahead)}, i32 0, i32 2, i32 1)")
                 finish(code.load(vector, code.offset(rows[0], at), 1), c, element)
             code.do("ret void")
             code.label(code.name("never"))
@@ -168,11 +169,14 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
             code.label(code.name("never"))
     dense = code.let(f"icmp eq i64 {operand.element}, {item}") if n > 1 else "true"
     dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {item * n}')}")
-    quick = code.let(f"select i1 {dense}, i64 {code.let(f'and i64 {columns}, {-W}')}, i64 0")
-    with code.loop(0, quick, W) as c:
-        loaded = [code.load(vector, code.offset(row, c, kind), item) for row in rows]
-        for j, value in enumerate(transposed(code, vector, loaded)):
+    quick = code.let(f"select i1 {dense}, i64 {code.let(f'and i64 {columns}, {-layout.block}')}, i64 0")
+    part = Code(layout.block).type(kind)
+    with code.loop(0, quick, layout.block) as c:
+        loaded = [code.load(part, code.offset(row, c, kind), item) for row in rows]
+        turned = [transposed(code, part, loaded[r : r + layout.block]) for r in range(0, W, layout.block)]
+        for j, (value, *more) in enumerate(zip(*turned)):
             column = code.add(c, j)
+            value = shuffle(code, part, value, more[0], range(W)) if more else value
             finish(value, column, code.let(f"urem i64 {column}, {n}"))
     with code.loop(quick, columns) as c:
         at, element = column_of(c)
@@ -187,9 +191,9 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
     )
 
 
-def write_unpack(width: int, kind: str, size: int) -> str:
+def write_unpack(width: int, block: int, kind: str, size: int) -> str:
     """The function that brings readings of `kind` back: `rows` of `n` elements from row `first` on, `valid` streams."""
-    code = Code(width)
+    code, part = Code(width), Code(block).type(kind)
     vector = code.type(kind)
     operand = Operand(code, "%operand")
     begin = code.mul("%first", operand.step)
@@ -200,6 +204,8 @@ def write_unpack(width: int, kind: str, size: int) -> str:
             with code.loop(0, "%rows") as t, code.loop(0, "%n") as j:
                 value = code.load(vector, code.offset("%from", code.mul(code.add(code.mul(t, "%n"), j), width * size)))
                 at = code.add(code.mul(t, operand.step), code.mul(j, operand.element))
+                ahead = code.offset(to, code.add(at, code.mul(AHEAD // 4, operand.step)))
+                code.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 1, i32 2, i32 1)")
                 code.store(vector, value, code.offset(to, at), 1)
             code.do("ret void")
             code.label(code.name("never"))
@@ -208,14 +214,15 @@ def write_unpack(width: int, kind: str, size: int) -> str:
     row_bytes = code.mul("%n", size)
     dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {row_bytes}')}")
     quick = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 %valid, {width}')}")
-    quick = code.let(f"select i1 {quick}, i64 {code.let(f'and i64 {columns}, {-width}')}, i64 0")
+    quick = code.let(f"select i1 {quick}, i64 {code.let(f'and i64 {columns}, {-block}')}, i64 0")
     with code.when(code.let(f"icmp ne i64 {quick}, 0")):
         lines = [code.offset(operand.row(r), begin) for r in range(width)]
-        with code.loop(0, quick, width) as c:
+        with code.loop(0, quick, block) as c:
             base = code.offset("%from", code.mul(c, width * size))
-            values = [code.load(vector, code.offset(base, width * size * j), size) for j in range(width)]
-            for line, value in zip(lines, transposed(code, vector, values)):
-                code.store(vector, value, code.offset(line, c, kind), size)
+            for r in range(0, width, block):
+                values = [code.load(part, code.offset(base, size * (width * j + r)), size) for j in range(block)]
+                for line, value in zip(lines[r:], transposed(code, part, values)):
+                    code.store(part, value, code.offset(line, c, kind), size)
     with code.loop(0, "%valid") as r:
         to, mine = code.offset(operand.row(r), begin), code.offset("%from", r, kind)
         with code.when(dense), code.loop(quick, columns) as c:
@@ -369,7 +376,7 @@ def write_tiles(layout: Layout) -> list[str]:
     """All functions of this module that the program needs to run."""
     moving = [leaf for i, leaf in enumerate(layout.outputs) if leaf.n and i not in layout.still]
     sizes = {_plain(leaf.dtype): leaf.dtype.itemsize for leaf in moving}
-    unpacks = [write_unpack(layout.width, kind, size) for kind, size in sorted(sizes.items())]
+    unpacks = [write_unpack(layout.width, layout.block, kind, size) for kind, size in sorted(sizes.items())]
     packs = [write_pack(layout, 0, np.dtype(kind), True) for kind in ("f4", "f8") if has_origin(layout)]
     for i, leaf in enumerate(layout.samples):
         if leaf.n and (i or not has_origin(layout)):
