@@ -1,7 +1,6 @@
 """Engines of a fleet: what is forced is done or refused, and nothing is compiled twice."""
 
 import sys
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -54,13 +53,3 @@ def test_what_is_forced_is_done_or_refused(monkeypatch):
         icvi.run(pipeline(k=7), X)
     monkeypatch.delenv("ICVI_BACKEND")
     assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
-
-
-def test_all_indices_have_a_native_form(monkeypatch):
-    monkeypatch.setenv("ICVI_BACKEND", "native")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parts = [entry.index() for entry in icvi.indices.catalogue()]
-        panel = icvi.Panel(indices=tuple(part for part in parts if not part.grouped), forgetting=0.9)
-        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
-    assert np.isfinite(icvi.run(pipe, recording()[4][:60]).readings.values["xb"][-1])

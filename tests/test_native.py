@@ -76,6 +76,25 @@ def test_the_bits_do_not_depend_on_lanes_threads_or_company(lanes):
     equal(alone[1], jax.tree.map(lambda a: a[5:6], expected[1]))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("streams", [1, 17, 40, 64])
+def test_small_steps_run_two_vectors_at_once_with_the_same_bits(streams, dtype):
+    def step(model, state, z):
+        total = model * state + z
+        return total, (total, total[0] > 0, jnp.int32(0) + (z[1] > z[0]))
+
+    X = np.random.default_rng(0).normal(size=(streams, 75, 2))
+    start, model = np.zeros((2, streams), dtype), np.dtype(dtype).type(0.9)
+    made = []
+    for lanes in (1, None):
+        with jax.enable_x64(dtype == "f8"):
+            program = compile_step(step, model, start[:, 0], 2, np.dtype(dtype), lanes=lanes)
+        words = program.words(start)
+        made.append((program.run(words, program.numbers(model), X), program.state(words, streams)))
+    assert program.layout.width == 2 * program.layout.block
+    equal(*made)
+
+
 @pytest.mark.parametrize(
     "pipe",
     [

@@ -26,15 +26,7 @@ from icvi_jax.engine import primitive  # noqa: E402
 from icvi_jax.engine.native import ffi  # noqa: E402
 
 PANEL = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.9)
-CLUSTERERS = {
-    "k-means": icvi.SequentialKMeans(k=3),
-    "memory": icvi.SequentialKMeans(k=3, memory=20),
-    "rebirth": icvi.RebirthKMeans(k=3),
-    "fuzzy": icvi.FuzzyCMeans(k=3),
-    "merge-split": icvi.MergeSplit(slots=4),
-    "oec": icvi.OnlineEllipsoidal(capacity=3),
-}
-SMALL = icvi.Pipeline(clusterer=CLUSTERERS["k-means"], panel=PANEL)
+SMALL = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=PANEL)
 
 
 def samples(*shape, missing=0.05, seed=0):
@@ -62,23 +54,6 @@ def native(f, *args):
     assert re.search(r"@icvi_[0-9a-f]{24}", text), "this was not native code"
     assert "stablehlo.while" not in text
     return jax.jit(f)(*args)
-
-
-@pytest.mark.parametrize("name", CLUSTERERS)
-def test_every_clusterer_has_the_values_of_lax_scan(name):
-    monitors = {"xb": icvi.Distress(), "change": icvi.Change(silent=5)} if name == "k-means" else {}
-    pipe = icvi.Pipeline(clusterer=CLUSTERERS[name], panel=PANEL, monitors=monitors)
-    X = samples(40, 2, 19)
-    state = pipe.init(2, (19,))
-    final, readings = native(lambda X: icvi.scan(pipe, state, X), X)
-    wanted = jax.jit(lambda X: plain(pipe, state, X))(X)
-    like(readings.values, wanted[1].values)
-    like(readings.label, wanted[1].label)
-    like(
-        jax.tree.map(lambda a: a.code, dict(readings.alarms), is_leaf=lambda a: isinstance(a, icvi.types.Alarm)),
-        jax.tree.map(lambda a: a.code, dict(wanted[1].alarms), is_leaf=lambda a: isinstance(a, icvi.types.Alarm)),
-    )
-    like(final.anchor, wanted[0].anchor)
 
 
 def test_streams_last_first_nested_and_apart_are_the_same():
@@ -407,6 +382,26 @@ def on_two_devices():
     g = jax.jit(jax.vmap(lambda x: icvi.scan(SMALL, SMALL.init(2), x)[1].values))
     assert "all-gather" not in g.lower(rows).compile().as_text()
     like(jax.tree.map(jnp.transpose, g(rows)), wanted)
+    explicit_types(X, wanted)
+
+
+def explicit_types(X, wanted):
+    """On a mesh of explicit axes the types of results say how they are divided, inside jit."""
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        last = jax.device_put(X, NamedSharding(mesh, P(None, None, "d")))
+        rows = jax.device_put(jnp.moveaxis(X, -1, 0), NamedSharding(mesh, P("d")))
+        by_rows = jax.vmap(lambda x: icvi.scan(SMALL, SMALL.init(2), x)[1].values)
+        for f, x, axis in (
+            (lambda x: icvi.scan(SMALL, SMALL.init(2, (32,)), x)[1].values, last, 1),
+            (by_rows, rows, 0),
+        ):
+            types = {}
+            go = jax.jit(lambda x, f=f, types=types: types.update(jax.tree.map(jax.typeof, f(x))) or f(x))
+            made, text = go(x), go.lower(x).compile().as_text()
+            assert types["xb"].sharding.spec[axis] == "d", types
+            assert "all-gather" not in text and re.search(r"icvi_[0-9a-f]{24}", text), text
+            like(made if axis else jax.tree.map(jnp.transpose, made), wanted)
 
 
 def test_several_devices():
@@ -429,6 +424,22 @@ def test_a_new_process_has_its_own_handlers():
     X = samples(15, 2, 9)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         np.testing.assert_array_equal(pool.apply(_in_a_process, (X,)), _in_a_process(X))
+
+
+def _fleet(X):
+    return icvi.run_fleet(SMALL, np.moveaxis(X, -1, 0), keep="values").readings.values["xb"]
+
+
+def test_joblib_starts_processes_anew_and_by_fork_beside_a_registered_handler():
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    parts = [samples(15, 2, 9, seed=seed) for seed in range(3)]
+    scans, fleets = [_in_a_process(X) for X in parts], [_fleet(X) for X in parts]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX's about the fork
+        anew = joblib.Parallel(2, backend="loky", timeout=300)(joblib.delayed(_in_a_process)(X) for X in parts)
+        forked = joblib.Parallel(2, backend="multiprocessing", timeout=300)(joblib.delayed(_fleet)(X) for X in parts)
+    np.testing.assert_array_equal(anew, scans)
+    np.testing.assert_array_equal(forked, fleets)
 
 
 def test_a_program_for_another_platform_has_no_native_code_of_this_one():

@@ -152,12 +152,20 @@ def _abstract(*operands: State, **params: State) -> list[State]:
     how = Scan(**params)
     # in shard_map results vary as operands do: the type of the one that varies most, in another shape
     most = max((*operands, *how.body.out_avals), key=lambda a: len(varying(a)))
+    # on explicit meshes results are divided as operands are, along their streams
+    over: list[State] = [None] * len(how.streams)
+    for a, axes in zip(operands, how.axes):
+        for level, at in enumerate(axes):
+            if at is not None and over[level] is None and a.sharding.spec:
+                over[level] = a.sharding.spec[at]
+    divided = next((a for a in operands if any(a.sharding.spec)), most)
 
-    def like(shape: tuple[int, ...], dtype: np.dtype) -> State:
-        spec = most.sharding.update(spec=PartitionSpec(*[None] * len(shape)))
+    def like(i: int, dtype: np.dtype) -> State:
+        shape, where = how.result_shape(i), dict(zip(how.result_axes(i), over))
+        spec = divided.sharding.update(spec=PartitionSpec(*(where.get(d) for d in range(len(shape)))))
         return most.update(shape=shape, dtype=dtype, weak_type=False, sharding=spec)
 
-    return [like(how.result_shape(i), a.dtype) for i, a in enumerate(how.body.out_avals)]
+    return [like(i, a.dtype) for i, a in enumerate(how.body.out_avals)]
 
 
 def varying(aval: State) -> frozenset[str]:

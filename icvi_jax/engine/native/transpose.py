@@ -219,9 +219,9 @@ def write_unpack(width: int, block: int, kind: str, size: int) -> str:
         lines = [code.offset(operand.row(r), begin) for r in range(width)]
         with code.loop(0, quick, block) as c:
             base = code.offset("%from", code.mul(c, width * size))
-            for r in range(0, width, block):
-                values = [code.load(part, code.offset(base, size * (width * j + r)), size) for j in range(block)]
-                for line, value in zip(lines[r:], transposed(code, part, values)):
+            for begun in range(0, width, block):
+                values = [code.load(part, code.offset(base, size * (width * j + begun)), size) for j in range(block)]
+                for line, value in zip(lines[begun:], transposed(code, part, values)):
                     code.store(part, value, code.offset(line, c, kind), size)
     with code.loop(0, "%valid") as r:
         to, mine = code.offset(operand.row(r), begin), code.offset("%from", r, kind)
