@@ -310,7 +310,7 @@ def distress(draws: int, samples: int) -> Table:
     for kind in ("white", "AR .9", "t3", "lognormal", "GARCH"):
         cells, rng = [], np.random.default_rng(2)
         for p in (1, 2, 4):
-            x = noise(kind, max(2, samples // 10_000), 10_000, p, rng).astype(np.float32)
+            x = noise(kind, max(2, samples // LENGTH), LENGTH, p, rng).astype(np.float32)
             cells.append(f"{(codes(on_index(), x)[:, 200:] == 1).mean() / 1e-3:.2f}")
         table.append([f"{kind}, p = 1, 2, 4: measured over promised", " / ".join(cells)])
     return table
@@ -408,7 +408,7 @@ def main(argv: list[str] | None = None) -> None:
         "blindness_distress": (places, lambda: blindness(on_index, twenty)),
         "blindness_watch": (places, lambda: watched(twenty // 4)),
         "gate": (["streams", "rows in 10,000", "begun anew"], lambda: gated(folder, 40)),
-        "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(twenty, 200_000 // share)),
+        "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(4 * twenty, 200_000 // share)),
         "labelled": (["set", "F1", "random", "false per 10,000"], lambda: labelled(folder, version)),
         "cycles": (
             ["streams", "rows of a cycle", "number", "found", "found another", "found none"],

@@ -169,7 +169,7 @@ class Distress(Monitor):
         unit, p, able = f, xp.full_like(y, xp.nan), ok
         if state.threshold is not None and self.false_alarms is not None:
             rate = cast(self.false_alarms, y)
-            theta, p, able = read(state.threshold, y - m, theta, rate, None if positive else finest)
+            theta, p, able = read(state.threshold, y - m, theta, rate, None if positive else finest, was)
             unit, p = theta, xp.where(ok, p, xp.full_like(p, xp.nan))
 
         # An episode goes on: it ends by coming back, or with patience.
@@ -186,7 +186,7 @@ class Distress(Monitor):
         threshold = None
         if state.threshold is not None and self.false_alarms is not None:
             rate = cast(self.false_alarms, y)
-            threshold = update(state.threshold, y - m, heard, spike, passed, peak - m, rate)
+            threshold = update(state.threshold, y - m, heard, spike, passed, peak - m, rate, was)
         n = xp.where(learn & blank & (n >= SETTLED) & (xp.abs(y - m) > 3 * finest), none, n)
         m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
         e = y - m0

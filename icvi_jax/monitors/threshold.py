@@ -20,8 +20,11 @@ DROP = 1.5
 TRUSTED = 0.5
 """The factor sets the threshold where it is lower than the learned one, but not below this share of that."""
 
-BACK, MOST = 0.2, 1.0
+BACK, MOST = 0.4, 1.5
 """What a lone sample that raised an alarm adds to that share, and the most that they add."""
+
+EASED = 0.6
+"""That share during distress, where a little is enough: nothing is added to it, and nothing is learned from it."""
 
 SEEN, LEVEL, SPREAD = 4, 0.6, 0.4
 """The tail begins as if so many maxima of this mean and spread had been seen, so that no first value sets it alone."""
@@ -55,25 +58,32 @@ def start(streams: tuple[int, ...], xp: Namespace, dtype: object) -> Threshold:
 
 
 def read(
-    state: Threshold, d: Array, plain: Array, false_alarms: Array, floor: Array | None
+    state: Threshold, d: Array, plain: Array, false_alarms: Array, floor: Array | None, distress: Array
 ) -> tuple[Array, Array, Array]:
     """The threshold of d, the chance that a quiet block gets as high (NaN while unknown), and whether it may fire.
 
     `plain` is the threshold that a factor sets: it holds where it is lower than the learned one, down to a share of
-    that.
+    that, which is fixed during `distress`.
     """
     xp = namespace(d)
     floor = xp.full_like(d, FLOOR) if floor is None else floor
     known = state.tail.learned >= SEEN + 2
     theta = larger(tail.threshold(state.tail, false_alarms * tail.BLOCK, floor), floor)
-    share = TRUSTED + state.reserve
+    share = xp.where(distress, xp.full_like(d, EASED), TRUSTED + state.reserve)
     theta = smaller(larger(share, xp.ones_like(share)) * theta, larger(plain, share * theta))
     p = tail.chance(tail.rarity(state.tail, d, floor))
     return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready
 
 
 def update(
-    state: Threshold, d: Array, heard: Array, fires: Array, passed: Array, peak: Array, false_alarms: Array
+    state: Threshold,
+    d: Array,
+    heard: Array,
+    fires: Array,
+    passed: Array,
+    peak: Array,
+    false_alarms: Array,
+    distress: Array,
 ) -> Threshold:
     """What is known after the value d, where it was `heard`; `fires` where it raised an alarm.
 
@@ -93,6 +103,6 @@ def update(
     opened = xp.where(over, xp.zeros_like(opened), opened)
     less = larger(state.reserve - BACK * tail.BLOCK * false_alarms, xp.zeros_like(d))
     reserve = xp.where(
-        closes, less, xp.where(passed, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve)
+        closes, less, xp.where(passed & ~distress, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve)
     )
     return Threshold(tail.opened(new, over), opened, (state.ready & ~fires) | closes, reserve)

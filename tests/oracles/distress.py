@@ -54,7 +54,7 @@ def distress(
                 least = eps if signed else 0.1
                 scale = 0.7797 * max(spread, least) * (1 + 2 / tail_n)
                 quantile = max(least, mu - scale * (log(-log(1 - false_alarms * B)) + 0.5772))
-                t = 0.5 + kappa
+                t = 0.6 if stands else 0.5 + kappa
                 theta = min(max(1, t) * quantile, max(theta, t * quantile))
                 if tail_n >= 6:
                     p = -expm1(-exp(min(-(y - m - mu) / scale - 0.5772, 700)))
@@ -65,7 +65,7 @@ def distress(
                     spike, code = False, 0 if stands else 2
                     if learned and age < 35:
                         learn_tail(min(peak - m - mu, 6 * spread))
-                        kappa = min(1, kappa + 0.2)
+                        kappa = kappa if stands else min(1.5, kappa + 0.4)
                 elif age >= patience:
                     spike, code = False, 3
                     home, stands = home if stands else m, True
@@ -81,7 +81,7 @@ def distress(
                     if count == B:
                         if largest > -inf:
                             learn_tail(clip(max(largest, mu - 1.5 * spread) - mu, 6 * spread))
-                        kappa = max(0, kappa - 0.2 * false_alarms * B)
+                        kappa = max(0, kappa - 0.4 * false_alarms * B)
                         ready, count, largest = True, 0, -inf
                 if s <= eps and n >= 10 and abs(y - m) > 3 * eps:
                     n = 0
