@@ -2,15 +2,13 @@
 
 A threshold learned from a few hundred samples cannot be certain about what happens once in a million. Down to 1e-4 per
 sample and stream the rate is kept within `KEPT` on everything that was tried. A smaller budget is kept by agreement:
-the monitors stay at 1e-4, and what is promised are *incidents*, rows at which several streams raised an alarm within a
-few rows of each other. If streams are quiet independently of each other, the number of alarms in such a window is
-at most Poisson, whose tail says how many must agree.
+the monitors stay at 1e-4, and what is promised are *incidents*, rows at which so many streams have raised an alarm that
+quiet ones would not, if they do not depend on each other (`icvi_jax.monitors.agreement`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
@@ -18,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from icvi_jax.monitors.agreement import Agreement
 from icvi_jax.monitors.base import Listener
 from icvi_jax.spec import changed, number, one_of, whole
 
@@ -26,11 +25,8 @@ M = TypeVar("M", bound=Listener)
 PROMISED = 1e-4
 """Down to this rate single alarms are promised; smaller budgets are kept by agreement."""
 
-KEPT = 3.0
+KEPT = 5.0
 """The most that a rate of 1e-4 turned out to be, as its multiple (benchmarks/alarms.py); agreement counts on it."""
-
-WINDOW = 5
-"""Rows within which streams agree."""
 
 SECONDS = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629746.0}
 """A month is a twelfth of a year."""
@@ -45,8 +41,9 @@ class Budget(NamedTuple):
     per : "sample", "hour", "day", "week" or "month".
     streams : how many share the budget.
     samples : of all streams together in that time; 1 with `per` "sample".
-    agree : how many streams must raise an alarm within `WINDOW` rows for an incident; 1: every alarm counts.
+    agree : how many streams that raise an alarm in one row are an incident, whatever was before; 1: every alarm counts.
     outside : names of monitors that take no rate: nothing is promised for their alarms.
+    rows : rows between two false incidents, at least on average; 0 where every alarm counts.
 
     Examples
     --------
@@ -61,12 +58,13 @@ class Budget(NamedTuple):
     samples: float
     agree: int = 1
     outside: tuple[str, ...] = ()
+    rows: float = 0.0
 
     @property
     def expected(self) -> float:
         """The most false alarms, or incidents, to expect in the time `per`; in 10,000 samples with `per` "sample"."""
         total = 1e4 if self.per == "sample" else self.samples
-        return total * (self.rate if self.agree == 1 else _incidents(self.agree, self.streams) / self.streams)
+        return total * (self.rate if self.agree == 1 else 1 / (self.rows * self.streams))
 
     def __str__(self) -> str:
         time = "in 10,000 samples" if self.per == "sample" else f"{_a(self.per)} {self.per}"
@@ -75,11 +73,17 @@ class Budget(NamedTuple):
         if self.agree == 1:
             many = self.expected
             return f"at most about {many:.3g} false alarm{'' if many == 1 else 's'} {time}{over}{rest}"
+        many = f"{self.expected:.2g}"
         return (
-            f"at most {self.expected:.2g} false incidents {time}{over}: an incident is {self.agree} nodes that raise "
-            f"an alarm within {WINDOW} rows, where quiet nodes do not depend on each other; single alarms come up to "
-            f"{self.rate:g} times a sample{rest}"
+            f"at most {many} false incident{'' if many == '1' else 's'} {time}{over}, where quiet nodes do not depend "
+            f"on each other: an incident is {self.agree} nodes that raise an alarm in one row, or somewhat more than "
+            f"usual in many rows; single alarms come up to {self.rate:g} times a sample{rest}"
         )
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What tells incidents, row by row; None where every alarm counts."""
+        return None if self.agree == 1 else _agreement(self.streams, self.rows)
 
     def incidents(self, raised: ArrayLike) -> NDArray[np.bool_]:
         """Rows (T,) at which an incident begins, from whether each stream raised an alarm (N, T).
@@ -93,12 +97,10 @@ class Budget(NamedTuple):
         >>> budget.agree, np.flatnonzero(budget.incidents(raised)).tolist()
         (4, [20])
         """
-        counts = np.asarray(raised, bool).sum(axis=0)
-        total = np.concatenate([[0], np.cumsum(counts)])
-        ends = np.arange(1, len(counts) + 1)
-        enough = total[ends] - total[np.maximum(ends - WINDOW, 0)] >= self.agree
-        begins: NDArray[np.bool_] = enough & ~np.concatenate([[False], enough[:-1]])
-        return begins
+        counts, agreement = np.asarray(raised, bool).sum(axis=0), self.agreement
+        if agreement is None:
+            return np.asarray(counts > 0)
+        return np.array([agreement.add(t, int(alarms)) for t, alarms in enumerate(counts)], bool)
 
     def over(self, monitors: Mapping[str, M]) -> dict[str, M]:
         """The monitors with the rate divided over those that take one.
@@ -134,11 +136,10 @@ class Budget(NamedTuple):
     def among(self, streams: int) -> Budget:
         """The same rate over another number of streams."""
         share = 1.0 if self.per == "sample" else streams / self.streams
-        one = (
-            self
-            if self.agree == 1
-            else self._replace(agree=_agreeing(streams, _incidents(self.agree, self.streams) / self.streams))
-        )
+        one = self
+        if self.agree > 1:
+            rows = self.rows * self.streams / streams
+            one = self._replace(agree=_agreement(streams, rows).needed, rows=rows)
         return one._replace(streams=streams, samples=self.samples * share)
 
     def measured(self, alarms: int, samples: int) -> str:
@@ -212,14 +213,15 @@ class Budget(NamedTuple):
             )
         if rate >= PROMISED:
             return cls(rate, per, streams, samples)
-        agree = _agreeing(streams, rate)
+        rows = 1 / (rate * streams)
+        agree = max(_agreement(streams, rows).needed, 2)
         if agree > streams:
             raise ValueError(
                 f"Budget(alarms={alarms:g}, per={per!r}): {rate:.1g} false alarms a sample are fewer than can be "
                 f"learned, and {streams:,} stream{'' if streams == 1 else 's'} cannot agree on so rare an incident. "
                 f"Ask for at least {PROMISED:g} a sample{_least(per, samples)}, or take means over several samples"
             )
-        return cls(PROMISED, per, streams, samples, agree)
+        return cls(PROMISED, per, streams, samples, agree, rows=rows)
 
 
 def rate_of(monitor: Listener) -> float | None:
@@ -229,18 +231,8 @@ def rate_of(monitor: Listener) -> float | None:
     return rate
 
 
-def _incidents(agree: int, streams: int) -> float:
-    """The most incidents a row: Chernoff's bound on so many alarms in one window, of all streams together."""
-    mean = KEPT * PROMISED * streams * WINDOW
-    return 1.0 if agree <= mean else math.exp(agree - mean - agree * math.log(agree / mean))
-
-
-def _agreeing(streams: int, rate: float) -> int:
-    """How many streams must agree for at most `rate` incidents a sample."""
-    agree = max(2, math.ceil(KEPT * PROMISED * streams * WINDOW))
-    while _incidents(agree, streams) > rate * streams:
-        agree += 1
-    return agree
+def _agreement(streams: int, rows: float) -> Agreement:
+    return Agreement(KEPT * PROMISED * streams, rows)
 
 
 def _a(per: str) -> str:
