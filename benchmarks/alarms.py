@@ -313,6 +313,11 @@ def distress(draws: int, samples: int) -> Table:
             x = noise(kind, max(2, samples // LENGTH), LENGTH, p, rng).astype(np.float32)
             cells.append(f"{(codes(on_index(), x)[:, 200:] == 1).mean() / 1e-3:.2f}")
         table.append([f"{kind}, p = 1, 2, 4: measured over promised", " / ".join(cells)])
+    for kind in ("white", "AR .9", "t3", "lognormal", "GARCH"):
+        x = noise(kind, max(2, samples // LENGTH), LENGTH, 2, np.random.default_rng(4)).astype(np.float32)
+        early, rare = (codes(on_index(rate=rate), x) == 1 for rate in (1e-3, 1e-4))
+        cells = [f"{early[:, 50:400].mean() / 1e-3:.2f}", f"{rare[:, 400:].mean() / 1e-4:.2f}"]
+        table.append([f"{kind}, p = 2: in rows 50 to 400, and at 1e-4 in later ones", " / ".join(cells)])
     return table
 
 

@@ -197,7 +197,7 @@ def test_incidents():
     plan = icvi.Budget.parse("1/week", streams=50, interval=600)
     begins = np.flatnonzero(plan.incidents(raised))
     assert plan.agree > 1 and len(begins) > 5
-    assert begins.tolist() == incidents(raised.T, plan.agree)
+    assert begins.tolist() == incidents(raised.T, plan.rows)
 
 
 def follow(clusterer, x, norm=None):

@@ -15,6 +15,7 @@ from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import DATA, Alarms, Config, Data, InData, Model, Output, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
+from icvi_jax.monitors import Budget
 from icvi_jax.report.alarm_text import at
 from icvi_jax.report.incidents import WITHIN, Incidents
 from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
@@ -66,16 +67,18 @@ def fleet(
     result = compute(pipe, fleet._replace(notes=(*fleet.notes, *notes, *few)), budget, settings)
     if alarms.agree < 1:
         raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
-    _summarize(result, write_all(result, output), alarms.agree)
+    _summarize(result, write_all(result, output), alarms.agree, budget)
     return 0
 
 
-def incidents_of(result: Result, agree: int) -> list[str]:
-    """A sentence for each time at which at least `agree` nodes had an alarm close to each other."""
+def incidents_of(result: Result, agree: int, budget: Budget | None = None) -> list[str]:
+    """A sentence for each time at which at least `agree` nodes had an alarm close to each other, or, where the budget
+    promises incidents, for each of those."""
     times = np.arange(result.label.shape[1], dtype=float) if result.times is None else seconds_of(result.times)
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     dated = result.times is not None and result.times.dtype.kind == "M"
     group, found = Incidents(agree, max(WITHIN, step) if dated else 5 * step), dict[tuple[str, float], str]()
+    group.follow(budget, step)
     raised = [(int(t), int(n), name) for name, codes in result.codes.items() for n, t in np.argwhere(codes % 2)]
     for t, n, name in sorted(raised):
         cause = int(result.causes[name][n, t]) if name in result.causes else -1
@@ -106,7 +109,7 @@ def _check(fleet: Fleet, needed: int) -> list[str]:
     return [f"too few rows with a reading in every column for clusters: {names}; most is missing in {sparse!r}"]
 
 
-def _summarize(result: Result, written: list[Path], agree: int = 1) -> None:
+def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budget | None = None) -> None:
     """Print the worst nodes."""
     tell_source(result)
     score = distress_score(result)
@@ -123,8 +126,11 @@ def _summarize(result: Result, written: list[Path], agree: int = 1) -> None:
         if changes or name == CHANGE:
             what = "changes of columns" if name == CHANGE else "stuck columns"
             say(f"{what}: {changes:,}, in {counted(nodes, 'node')}")
-    told = incidents_of(result, max(agree, 2)) if len(result.nodes) > 1 else []
-    say(f"incidents, {max(agree, 2)} nodes or more within minutes: {len(told) or 'none'}")
+    told = incidents_of(result, max(agree, 2), budget) if len(result.nodes) > 1 else []
+    which = (
+        "as promised" if budget is not None and budget.agree > 1 else f"{max(agree, 2)} nodes or more within minutes"
+    )
+    say(f"incidents, {which}: {len(told) or 'none'}")
     for sentence in told[:SHOWN]:
         say(f"  {sentence}")
     rows = []

@@ -84,6 +84,12 @@ def large_command(source: str, query: str, node: str, data: Data, model: Model, 
     axis = None if first.times is None else np.unique(first.times)
     known = Fleet(table.shown, table.nodes, table.features, first.x, axis, table.time_name)
     pipe, budget, settings, more = settle(known, model, alarms)
+    if budget is not None and budget.agree > 1:
+        least = f"{budget._replace(agree=1).expected:.3g}"
+        raise ValueError(
+            f"--false-alarms {alarms.false_alarms}: so few are promised for incidents only, which are not told for a "
+            f"table of this size; ask for at least {least} per {budget.per}"
+        )
     found = _compute_all(pipe, table, folder)
     notes = [*table.notes, *more]
     said = [re.sub(r"(error codes in .* as missing): [^;]*", r"\1", one) for some in found.notes for one in some]

@@ -14,6 +14,7 @@ from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
 from icvi_jax.clusterers import SequentialKMeans
+from icvi_jax.monitors import Budget
 from icvi_jax.portfolio import Portfolio
 from icvi_jax.text import say
 from icvi_jax.watch.lines import Reader
@@ -45,7 +46,9 @@ def watch(
     if budget is not None:
         say(f"to expect: {budget.leaving_out(pipe.monitors)}")
     good = serve(
-        pipe, lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes), service_of(feed, site, alarms)
+        pipe,
+        lambda: Reader(feed.columns, feed.time, feed.node, feed.keep_codes),
+        service_of(feed, site, alarms, budget),
     )
     return 0 if good else 2
 
@@ -58,7 +61,7 @@ def _choosing_k(model: Model, folder: Path | None, nodes: int) -> tuple[Model, l
     return choosing_k(model, nodes)
 
 
-def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:
+def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms, budget: Budget | None = None) -> Service:
     """The service that the options describe; an error where they make no sense."""
     folder = site.checkpoint
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -87,6 +90,7 @@ def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms) -> Service:
         every=10.0 if feed.kafka else 30.0,  # what is not in a checkpoint is read again from the log
         most_nodes=feed.most_nodes,
         agree=alarms.agree,
+        budget=budget,
     )
     different = {
         "kafka": (feed.kafka, feed.topic, feed.group) if feed.kafka else None,

@@ -11,6 +11,7 @@ alarms in one row, and somewhat more than usual in many rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 RATIOS = (1.5, 2.0, 3.0, 6.0, 15.0, 50.0)
 """θ: how many times as many alarms as quiet nodes have; large ones are for small fleets."""
@@ -61,6 +62,15 @@ class Agreement:
         while sum(_e_value(ratio, most, self.mean) for ratio in RATIOS) < self.rows * len(RATIOS):
             most += 1
         return most
+
+    def stored(self) -> list[float]:
+        """What a restart needs."""
+        return [float(self.row), float(self.begun), float(self.alarms), *self.evidence]
+
+    def restore(self, stored: Sequence[float]) -> None:
+        """Go on from what `stored` returned."""
+        self.row, self.begun, self.alarms = (int(number) for number in stored[:3])
+        self.evidence = [float(number) for number in stored[3:]]
 
     def _now(self) -> list[float]:
         return [_e_value(ratio, self.alarms, self.mean) * (m + 1) for ratio, m in zip(RATIOS, self.evidence)]

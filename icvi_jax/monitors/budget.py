@@ -73,9 +73,9 @@ class Budget(NamedTuple):
         if self.agree == 1:
             many = self.expected
             return f"at most about {many:.3g} false alarm{'' if many == 1 else 's'} {time}{over}{rest}"
-        many = f"{self.expected:.2g}"
+        few = f"{self.expected:.2g}"
         return (
-            f"at most {many} false incident{'' if many == '1' else 's'} {time}{over}, where quiet nodes do not depend "
+            f"at most {few} false incident{'' if few == '1' else 's'} {time}{over}, where quiet nodes do not depend "
             f"on each other: an incident is {self.agree} nodes that raise an alarm in one row, or somewhat more than "
             f"usual in many rows; single alarms come up to {self.rate:g} times a sample{rest}"
         )

@@ -1,7 +1,8 @@
 """Incidents: alarms of several nodes close in time are one thing that happened, told in one sentence.
 
-A rate below 1e-5 a sample cannot be promised for one node. But false alarms of different nodes are independent, and
-what happens to a site happens to several of its nodes: so `--agree M` tells only what M nodes say within some minutes.
+A rate below 1e-4 a sample cannot be promised for one node. But false alarms of different nodes are independent, and
+what happens to a site happens to several of its nodes: so `--agree M` tells only what M nodes say within some minutes,
+and a budget such as 1/week over many nodes only what its `Agreement` says of the alarms of columns.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from icvi_jax.array_api import Stored
+from icvi_jax.monitors.agreement import Agreement
+from icvi_jax.monitors.budget import SECONDS, Budget
 
 WITHIN = 300.0
 """Seconds after the last alarm of an incident in which another one belongs to it."""
+
+FOLLOW = 5
+"""Rows from the one in which a budget's incident begins in which alarms belong to it."""
 
 
 class Member(NamedTuple):
@@ -43,12 +49,16 @@ class Incidents:
 
     def __init__(self, agree: int = 1, within: float = WITHIN):
         self.agree, self.within = agree, within
+        self.by: Agreement | None = None
+        self.step, self._stored = 1.0, list[float]()
         self.members: list[Member] = []
-        self.last = 0.0
+        self.last, self.told = 0.0, False
 
     def add(self, node: str, at: float, when: str, column: str, nodes: int) -> str:
         """Add an alarm; returns the sentence of its incident where enough nodes agree, otherwise an empty text."""
-        if self.members and not abs(at - self.last) <= self.within:
+        if self.by is not None:
+            self._tell(at, bool(column), self.by)
+        elif self.members and not abs(at - self.last) <= self.within:
             self.members = []
         self.last = at
         known = next((n for n, member in enumerate(self.members) if member.node == node), None)
@@ -56,7 +66,24 @@ class Incidents:
             self.members.append(Member(node, at, when, column))
         elif column and not self.members[known].column:  # an index was faster than the column that moved it
             self.members[known] = self.members[known]._replace(column=column)
-        return self.text(nodes) if len(self.members) >= self.agree else ""
+        return self.text(nodes) if len(self.members) >= self.agree and (self.by is None or self.told) else ""
+
+    def follow(self, budget: Budget | None, step: float | None = None) -> None:
+        """Tell the incidents that a budget promises, if it does; a row has `step` seconds, by default the budget's."""
+        if self.by is None and budget is not None and budget.agree > 1:
+            timed = SECONDS[budget.per] * budget.streams / budget.samples if budget.per in SECONDS else 1.0
+            self.by, self.step = budget.agreement, step or timed
+            if self.by is not None and self._stored:
+                self.by.restore(self._stored)
+
+    def _tell(self, at: float, counts: bool, by: Agreement) -> None:
+        """Count an alarm by the budget; one of an index counts only for its node, since early ones are too many."""
+        row = int(at // self.step)
+        if counts:
+            by.add(row)
+        self.told = by.begun >= 0 and row - by.begun < FOLLOW
+        if not self.told:
+            self.members = [member for member in self.members if at - member.at < FOLLOW * self.step]
 
     def text(self, nodes: int) -> str:
         """The incident so far in one sentence."""
@@ -64,11 +91,13 @@ class Incidents:
 
     def stored(self) -> dict[str, object]:
         """What a restart needs."""
-        return {"members": [list(member) for member in self.members], "last": self.last}
+        found: dict[str, object] = {"members": [list(member) for member in self.members], "last": self.last}
+        return found if self.by is None else found | {"by": self.by.stored()}
 
     def restore(self, stored: Mapping[str, Stored]) -> None:
         """Go on from what `stored` returned."""
         self.members, self.last = [Member(*member) for member in stored["members"]], float(stored["last"])
+        self._stored = [float(number) for number in stored.get("by", ())]
 
 
 def sentence_of(members: Sequence[Member], nodes: int) -> str:

@@ -18,6 +18,7 @@ from icvi_jax.watch.sample import seconds, time_in_words
 from icvi_jax.watch.ticks import Tick
 
 if TYPE_CHECKING:
+    from icvi_jax.monitors import Budget
     from icvi_jax.watch.neighbours import Neighbours
     from icvi_jax.watch.shard import Shard
 
@@ -56,10 +57,15 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
 
 
 def agreed(
-    alarms: Sequence[tuple[str, dict[str, object]]], shard: Shard, agree: int, neighbours: Neighbours | None = None
+    alarms: Sequence[tuple[str, dict[str, object]]],
+    shard: Shard,
+    agree: int,
+    neighbours: Neighbours | None = None,
+    budget: Budget | None = None,
 ) -> list[tuple[str, dict[str, object]]]:
     """The alarms that enough nodes agree with, each with the sentence of its incident; the others are not told."""
     shard.incidents.agree = agree
+    shard.incidents.follow(budget)
     told = []
     for id, record in alarms:
         if record["alarm"] == "recovered":
@@ -69,7 +75,7 @@ def agreed(
         when = time_in_words(record["time"], int(str(record["sample"])))  # type: ignore[arg-type]
         text = shard.incidents.add(str(record["node"]), at, when, str(record["cause"] or ""), len(shard.rows))
         members = shard.incidents.members
-        if neighbours is not None:
+        if neighbours is not None and shard.incidents.by is None:
             members, nodes = neighbours.joined(members, len(shard.rows), shard.incidents.within)
             text = sentence_of(members, nodes) if len(members) >= agree else ""
         if text:

@@ -19,6 +19,7 @@ from typing import NamedTuple, TextIO
 import jax
 import numpy as np
 
+from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.portfolio import Portfolio
 from icvi_jax.text import counted, say
@@ -50,6 +51,17 @@ class Rules:
     every: float = 30.0  # seconds between checkpoints
     most_nodes: int = 0  # samples of further nodes are refused and counted; 0: as many as memory has room for
     agree: int = 1  # nodes that must have an alarm within some minutes before any is told
+    budget: Budget | None = None  # if it promises incidents, only those are told
+
+    @property
+    def told_together(self) -> bool:
+        """Whether alarms of single nodes are not told."""
+        return self.agree > 1 or self.promises_incidents
+
+    @property
+    def promises_incidents(self) -> bool:
+        """Whether the budget is so small that it promises incidents."""
+        return self.budget is not None and self.budget.agree > 1
 
 
 class Counts(NamedTuple):
@@ -187,8 +199,8 @@ class Partition:
         found = []
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
-            if self.rules.agree > 1:
-                alarms = agreed(alarms, shard, self.rules.agree, self._neighbours)
+            if self.rules.told_together:
+                alarms = agreed(alarms, shard, self.rules.agree, self._neighbours, self.rules.budget)
             found += [(id, json_line(alarm)) for id, alarm in alarms]
             self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
             if buffers is not None:

@@ -73,6 +73,8 @@ def serve(pipe: Pipeline, make_reader: Callable[[], Reader], service: Service) -
     forms = service.cloudevents, service.webhook_text
     plugs = open_plugs(service, pipe, buffers, silences, lambda: watch)
     to = open_sinks(service.webhooks, service.alarms_mqtt, service.alarms_kafka, plugs, *forms)
+    if service.kafka and service.rules.promises_incidents:
+        say("an incident of the budget is one of the nodes of a partition; nodes of different partitions do not count")
     watch = WatchLoop(pipe, make_reader, service.rules, sinks=[receiver.name for receiver in to], buffers=buffers)
     source = open_source(service)
     try:
@@ -125,8 +127,9 @@ def open_plugs(
     if service.alertmanager:
         from icvi_jax.watch.alertmanager import Alertmanager
 
-        # with --agree nothing is told of an end; workers of Kafka share the folder, and nodes move between them
-        ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and service.rules.agree == 1]
+        # of an incident no end is told; workers of Kafka share the folder, and nodes move between them
+        lone = not service.rules.told_together
+        ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and lone]
         folder = None if service.kafka else service.folder
         for url in dict.fromkeys(service.alertmanager):
             one = Alertmanager(url, ending, page_link(service.page), folder, service.resend)

@@ -1,9 +1,8 @@
 """Budget: rates, agreement and incidents, written from docs/reference/definitions.md alone."""
 
-from math import ceil, exp, log
+from math import exp
 
-import numpy as np
-
+RATIOS = 1.5, 2, 3, 6, 15, 50
 SECONDS = {"hour": 3600, "day": 86400, "week": 604800, "month": 2629746}
 
 
@@ -16,15 +15,25 @@ def budget(number, time, streams, interval):
         return None
     if rate >= 1e-4:
         return rate, 1, samples * rate
-    many = 3 * 1e-4 * 5 * streams
-    for A in range(max(2, ceil(many)), streams + 1):
-        bound = exp(A - many - A * log(A / many)) if A > many else 1
-        if bound <= streams * rate:
-            return 1e-4, A, samples * bound / streams
+    rows = 1 / (rate * streams)
+    for A in range(2, streams + 1):
+        if sum(factor(A, ratio, streams) for ratio in RATIOS) / 6 >= rows:
+            return 1e-4, A, samples / (streams * rows)
     return None
 
 
-def incidents(alarms, agree):
+def factor(alarms, ratio, streams):
+    """What one row with so many alarms multiplies the evidence for this ratio by."""
+    return ratio**alarms * exp(-5e-4 * streams * (ratio - 1))
+
+
+def incidents(alarms, rows):
     """Rows at which an incident begins; alarms: booleans (rows, streams)."""
-    counts = [int(np.sum(alarms[max(0, t - 4) : t + 1])) for t in range(len(alarms))]
-    return [t for t, a in enumerate(counts) if a >= agree and (t == 0 or counts[t - 1] < agree)]
+    evidence, found = [0.0] * 6, []
+    for t, row in enumerate(alarms):
+        now = sum(bool(one) for one in row)
+        evidence = [factor(now, ratio, len(row)) * (m + 1) for ratio, m in zip(RATIOS, evidence)]
+        if sum(evidence) / 6 >= rows:
+            evidence = [0.0] * 6
+            found.append(t)
+    return found

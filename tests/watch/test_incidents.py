@@ -6,6 +6,7 @@ import json
 import numpy as np
 from watching import PIPE, begun, messages
 
+import icvi_jax as icvi
 from icvi_jax.cli import main
 from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.lines import Reader
@@ -85,3 +86,36 @@ def test_nodes_of_different_partitions_agree_through_the_shared_folder(tmp_path)
     assert len({alarm["incident"] for alarm in told}) == 1
     for watch, _, _ in workers:
         watch.close()
+
+
+BUDGET = icvi.Budget.parse("1/month", streams=8, interval=60)
+
+
+def test_a_budget_below_what_is_promised_tells_its_incidents_only(tmp_path):
+    lines, _, _ = feed(8, 6)
+    alone, together = begun(), begun(budget=BUDGET)
+    alone.take(messages(lines))
+    together.take(messages(lines))
+    every = [json.loads(line) for line in alone.out.getvalue().splitlines()]
+    told = [json.loads(line) for line in together.out.getvalue().splitlines()]
+    assert 2 < BUDGET.agree < 6 and any(alarm["node"] == "n6" and alarm["sample"] > 345 for alarm in every)
+    assert told and {alarm["node"] for alarm in told} <= {f"n{i}" for i in range(6)}
+    assert len({alarm["incident"] for alarm in told}) == 1 and "of 8 nodes changed " in told[0]["nodes"]
+    cut = 8 * 301 + 3
+    for lot in (lines[:cut], lines[cut:]):
+        part = begun(tmp_path, budget=BUDGET)
+        part.take(messages(lot))
+        part.save()
+        stored = part.shard.incidents.stored()
+        part.close()
+    assert stored == together.shard.incidents.stored() and len(stored["by"]) == 9
+
+
+def test_a_fleet_tells_the_incidents_of_its_budget(tmp_path, capsys):
+    _, x, times = feed(8, 6)
+    path = tmp_path / "long.csv"
+    rows = [f"{times[t]},n{n},{x[t, n]}" for t in range(len(x)) for n in range(8)]
+    path.write_text("\n".join(["time,node,flow", *rows]))
+    assert main(["fleet", str(path), "--false-alarms", "1/month", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "incidents, as promised: 1\n" in said and "of 8 nodes changed " in said
