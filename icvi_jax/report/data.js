@@ -1,5 +1,5 @@
 // The data of the report: unpacked once, then looked up by node and sample.
-const began = performance.now(), $ = (id) => document.getElementById(id);
+const began = performance.now();
 const meta = JSON.parse($("meta").textContent);
 
 async function unpack() {

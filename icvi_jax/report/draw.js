@@ -1,5 +1,6 @@
 "use strict";
 // What the report and the live page share: elements, numbers, axes, curves, colours. Both load this file first.
+const $ = (id) => document.getElementById(id);
 function make(tag, text, name) {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -8,7 +9,7 @@ function make(tag, text, name) {
 }
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 function tip(text, event) {
-  const box = document.getElementById("tip");
+  const box = $("tip");
   box.hidden = !text;
   if (!text) return;
   box.textContent = text;
@@ -24,6 +25,10 @@ const CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a5
 const LEVELS = 4094, INFINITE = 4095;
 // Trust in the clusters of a node: a word, a colour, and a shape for those who do not see the colour.
 const TRUST = { low: ["#c2185b", "▼"], medium: ["#b25000", "◆"], high: ["#00795a", "●"], unknown: ["#8a949d", "○"] };
+
+function showTrust(word, text) {
+  $("trust").hidden = false; $("trust").textContent = `${TRUST[word][1]} trust ${word}: ${text}`; $("trust").style.color = TRUST[word][0];
+}
 
 function shade(part) {
   const at = Math.min(Math.max(part, 0), 1) * (CIVIDIS.length - 1), i = Math.min(Math.floor(at), CIVIDIS.length - 2), f = at - i;

@@ -6,10 +6,7 @@ function select(n, quiet) {
   const share = meta.missing[chosen];
   $("who").textContent = N === 1 ? "The stream" : `${chosen + 1}. ${shortened(meta.nodes[chosen], 70)} — score ${neat(meta.score[chosen])}` + (share ? `, ${neat(100 * share)} % missing` : "");
   $("who").title = meta.nodes[chosen];
-  if (meta.trust.length) {
-    const [, word, text] = meta.trust[chosen];
-    $("trust").hidden = false; $("trust").textContent = `${TRUST[word][1]} trust ${word}: ${text}`; $("trust").style.color = TRUST[word][0];
-  }
+  if (meta.trust.length) showTrust(meta.trust[chosen][1], meta.trust[chosen][2]);
   const story = meta.stories[chosen];
   $("story").replaceChildren(...(story.length ? story : ["Nothing: no alarm was raised."]).map((s) => make("li", s)));
   explain(); drawNode();

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from icvi_jax.checkpoint import container
 from icvi_jax.watch.sample import seconds
+from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.webhook import checked_url, get_json, opener, post_json
 
 RESEND = 60.0
@@ -30,7 +31,7 @@ MOST_AT_ONCE = 500
 Alert = dict[str, object]
 
 
-class Alertmanager:
+class Alertmanager(Sink):
     """An Alertmanager as a receiver of alarms (`POST /api/v2/alerts`).
 
     Parameters
@@ -142,9 +143,6 @@ class Alertmanager:
         """Whether somebody has silenced this alarm there."""
         labels: dict[str, str] = self.alert_of(record)["labels"]  # type: ignore[assignment]
         return any(all(_matches(one, labels) for one in matchers) for matchers in self._silences if matchers)
-
-    def close(self) -> None:
-        """Nothing is open; what stands is sent again by the next start, or ends by itself."""
 
     def _kept(self) -> dict[str, Alert]:
         try:

@@ -18,6 +18,7 @@ from icvi_jax.text import say
 from icvi_jax.watch.alarms import plain
 from icvi_jax.watch.mqtt import client, publish
 from icvi_jax.watch.ring_buffers import RingBuffers
+from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.views import DISTRESS, NEWS, SILENT, states
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ CONDITIONS = ("fine", "new", "distress", "silent", "muted")
 HEALTH = "health"
 
 
-class HomeAssistant:
+class HomeAssistant(Sink):
     """Devices of Home Assistant, as a receiver of alarms that is also told the state of nodes.
 
     Parameters

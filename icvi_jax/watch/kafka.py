@@ -18,7 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from icvi_jax.text import say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.fencing import LogKeeper
-from icvi_jax.watch.source import Batch, Message
+from icvi_jax.watch.sinks import Sink
+from icvi_jax.watch.source import Batch, Message, Source
 
 if TYPE_CHECKING:
     from icvi_jax.watch.loop import Partition, WatchLoop
@@ -67,8 +68,10 @@ def given() -> dict[str, object]:
     }
 
 
-class Worker:
-    """One member of the group, as a `Source`: reads the partitions that are assigned to it.
+class Worker(Source):
+    """One member of the group: reads the partitions that are assigned to it.
+
+    Nothing is acknowledged: offsets are committed when a checkpoint has them, not before.
 
     Parameters
     ----------
@@ -108,9 +111,6 @@ class Worker:
 
     def _part(self, partition: int) -> str:
         return f"{self.place.topic}-{partition}"
-
-    def acknowledge(self, batch: Batch) -> None:
-        """Offsets are committed when a checkpoint has them, not before."""
 
     def saved(self, parts: Sequence[Partition]) -> None:
         """Commit the offsets of checkpoints to the broker; repeated until it succeeds."""
@@ -155,7 +155,7 @@ class Worker:
             say(f"{self.place.servers}: the broker was not told that this worker leaves; it will notice")
 
 
-class Topic:
+class Topic(Sink):
     """A Kafka topic for alarms; the key is the node."""
 
     def __init__(self, servers: str, topic: str):
@@ -175,9 +175,6 @@ class Topic:
             raise OSError("the broker does not answer")
         if failed:
             raise OSError(failed[0])
-
-    def close(self) -> None:
-        """Nothing to do: `send` waits for every alarm."""
 
 
 class _Silent:

@@ -16,14 +16,15 @@ import os
 import queue
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from icvi_jax.text import counted, say
 from icvi_jax.watch.journal import RECEIVE, Store
-from icvi_jax.watch.source import ONLY, Batch, Message
+from icvi_jax.watch.sinks import Sink
+from icvi_jax.watch.source import ONLY, Batch, Message, Source
 from icvi_jax.watch.sparkplug import PREFIX, Births
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from paho.mqtt.client import ConnectFlags
     from paho.mqtt.reasoncodes import ReasonCode
 
-    from icvi_jax.watch.loop import Partition, WatchLoop
+    from icvi_jax.watch.loop import WatchLoop
 
 WAIT, TIMEOUT = 0.5, 10.0
 DROPPED = "$SYS/broker/publish/messages/dropped"
@@ -50,7 +51,7 @@ class Arrival(Protocol):
     retain: bool
 
 
-class Publisher:
+class Publisher(Sink):
     """An MQTT topic for alarms, with quality of service 1."""
 
     def __init__(self, host: str, topic: str):
@@ -125,7 +126,7 @@ def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> 
     return made, f"{place.hostname}:{port}"
 
 
-class Subscription:
+class Subscription(Source):
     """Messages of a topic, in order of arrival: a `Source`.
 
     Parameters
@@ -275,9 +276,6 @@ class Subscription:
             for message in messages:
                 if message.handle is not None:
                     self.client.ack(*message.handle)
-
-    def saved(self, parts: Sequence[Partition]) -> None:
-        """The broker need not know."""
 
     def close(self) -> None:
         """Leave the broker, which keeps what comes from now on."""

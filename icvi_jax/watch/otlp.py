@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from icvi_jax.text import say
 from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, WatchStatus, fleet_scores
 from icvi_jax.watch.sample import seconds
+from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.webhook import LATEST_TIME, Refusal, checked_url
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ RENAMED |= {"node": "icvi.node.name"}
 Attributes = dict[str, str | int | float]
 
 
-class Otlp:
+class Otlp(Sink):
     """A receiver of OTLP, for alarms and metrics.
 
     Parameters

@@ -8,7 +8,6 @@ from typing import Protocol, TextIO, runtime_checkable
 
 from icvi_jax.text import say
 from icvi_jax.watch.journal import Store
-from icvi_jax.watch.webhook import Webhook, read_template
 
 
 class Sink(Protocol):
@@ -23,7 +22,8 @@ class Sink(Protocol):
         """
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections, if there are any."""
+        return
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ class Repeating(Protocol):
         """Called by its sender about three times a second; `muted` nodes are not told. Raises what `send` raises."""
 
 
-class Printer:
+class Printer(Sink):
     """Standard output, as a sink: the loop itself prints alarms, before it goes on."""
 
     name = "print"
@@ -56,9 +56,6 @@ class Printer:
             line = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
         print(line, file=self.out)
 
-    def close(self) -> None:
-        """It stays open."""
-
 
 def open_sinks(
     webhooks: Sequence[str],
@@ -69,6 +66,8 @@ def open_sinks(
     template: str = "",
 ) -> list[Sink]:
     """The receivers that the options name, and `more`."""
+    from icvi_jax.watch.webhook import Webhook, read_template
+
     if (cloudevents or template) and not webhooks:
         raise ValueError(f"{'--cloudevents' if cloudevents else '--webhook-text'}: needs --webhook URL")
     if cloudevents and template:

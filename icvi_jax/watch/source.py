@@ -41,7 +41,7 @@ Batch = Mapping[str, Sequence[Message]]
 
 
 class Source(Protocol):
-    """Where samples come from.
+    """Where samples come from; a source only defines what it does something for.
 
     The loop takes a batch, writes it to the journal (where a part has one), then calls `acknowledge`, then computes.
     A source that sends a message again says so with `ticket` and `again`, or gives offsets; the loop skips what it has.
@@ -57,15 +57,18 @@ class Source(Protocol):
 
     def acknowledge(self, batch: Batch) -> None:
         """All of this batch is in the journal: the source may forget it."""
+        return
 
     def saved(self, parts: Sequence[Partition]) -> None:
         """Checkpoints of these parts were written."""
+        return
 
     def close(self) -> None:
         """Leave the source; called after the last checkpoint."""
+        return
 
 
-class Stdin:
+class Stdin(Source):
     """Lines of standard input: one part, with a journal if there is a folder."""
 
     name = "standard input"
@@ -83,15 +86,6 @@ class Stdin:
         """Yield the complete lines that have come."""
         for lines in lines_of(self._descriptor):
             yield {ONLY: [Message(lines)]} if lines else {}
-
-    def acknowledge(self, batch: Batch) -> None:
-        """Nobody asks."""
-
-    def saved(self, parts: Sequence[Partition]) -> None:
-        """Nobody asks."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def lines_of(descriptor: int) -> Iterator[list[bytes]]:

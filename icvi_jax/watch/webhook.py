@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, urlsplit
 
 from icvi_jax.watch.sample import seconds
+from icvi_jax.watch.sinks import Sink
 
 TIMEOUT = 10.0
 LATEST_TIME = 2.5e11  # the year 9999
@@ -25,7 +26,7 @@ class Refusal(OSError):
     """The receiver has answered that it does not take this alarm."""
 
 
-class Webhook:
+class Webhook(Sink):
     """A POST of the alarm's JSON; the header `Idempotency-Key` has its id. Any answer but 2xx is a failure.
 
     Parameters
@@ -53,9 +54,6 @@ class Webhook:
             line = json.dumps(enveloped(alarm))
             headers["Content-Type"] = "application/cloudevents+json; charset=utf-8"
         post_json(self._opener, self.url, line, headers)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def enveloped(alarm: Mapping[str, object]) -> dict[str, object]:

@@ -1,5 +1,5 @@
 // All nodes: numbers, one cell for each node of a large fleet, and the ranking with its heat map.
-import { $, whole, count, ago, ask } from "./parts.js";
+import { whole, count, ago, ask } from "./parts.js";
 
 const STATES = [["fine", "--good"], ["alarm lately", "--warn"], ["distress", "--bad"], ["silent", "--soft"], ["muted", "--line"]];
 const WORDS = Object.keys(TRUST), HIGH = 0.7, LOW = 0.3;

@@ -1,5 +1,5 @@
 // The live page: gets events from the watch and asks it for the data on the screen. Names are only set as text.
-import { $, count, ask, moment } from "./parts.js";
+import { count, ask, moment } from "./parts.js";
 import { tiles, drawFleet, onChoose } from "./fleet.js";
 import { drawNode } from "./node.js";
 

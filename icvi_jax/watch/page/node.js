@@ -1,5 +1,5 @@
 // One node: its recent curves, clusters and alarms.
-import { $, count, ago, moment } from "./parts.js";
+import { count, ago, moment } from "./parts.js";
 
 let shown = null, at = null;
 
@@ -24,7 +24,7 @@ export function drawNode(node) {
   const k = n.k.at(-1);
   $("about").textContent = `${state ? state + "; " : ""}score ${n.score === null ? "–" : neat(+n.score.toFixed(2))}; ${count(k ?? 0, "cluster", "clusters")}; heard ${ago(n.heard)}${n.heard >= 1.5 ? " ago" : ""}; ${count(n.seen, "sample", "samples")}, the last ${T} shown.`;
   $("trust").hidden = !n.trust;
-  if (n.trust) { $("trust").textContent = `${TRUST[n.trust.word][1]} trust ${n.trust.word}: ${n.trust.text}`; $("trust").style.color = TRUST[n.trust.word][0]; }
+  if (n.trust) showTrust(n.trust.word, n.trust.text);
   curves();
   const said = n.events.slice().reverse().map((e) => { const li = make("li"); li.append(make("time", moment(e)), make("b", e.alarm, e.alarm), make("span", e.reason)); return li; });
   $("story").replaceChildren(...(said.length ? said : [make("li", "No alarm is on record.")]));

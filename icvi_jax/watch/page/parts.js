@@ -1,5 +1,4 @@
 // Functions that all files of the page use; those that the report uses too are in draw.js.
-export const $ = (id) => document.getElementById(id);
 export const whole = (n) => n.toLocaleString("en");
 export const count = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
 
