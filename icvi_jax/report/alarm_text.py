@@ -103,7 +103,7 @@ def told_apart(a: float, b: float) -> tuple[str, str]:
     (('4.963', '6.174'), ('101325', '101331.4'), ('5001000', '6200000'))
     """
     digits = min(15, max(4, 2 + math.ceil(math.log10(max(abs(a), abs(b)) / abs(b - a)))))
-    first, second = (f"{float(f'{number:.{digits}g}'):.12g}" for number in (a, b))
+    first, second = (f"{float(f'{number:.{digits}g}'):.{max(7, digits)}g}" for number in (a, b))
     return first, second
 
 

@@ -50,7 +50,15 @@ function neat(v) {
   if (v === Infinity) return "∞";
   if (!Number.isFinite(v)) return "–";
   const a = Math.abs(v);
-  return a !== 0 && (a >= 1e5 || a < 1e-3) ? v.toExponential(2).replace("e+", "e") : String(+v.toPrecision(4));
+  if (a !== 0 && (a >= 1e7 || a < 1e-3)) return v.toExponential(2).replace("e+", "e");
+  return String(a >= 1e4 ? Math.round(v) : +v.toPrecision(4));
+}
+
+// Ticks with labels of as many digits as it takes to tell them apart.
+function labelled(values) {
+  const place = (v) => Math.floor(Math.log10(v) + 1e-9), most = Math.max(...values.map(Math.abs)), large = most >= 1e7 || most < 1e-3;
+  const digits = values.length > 1 ? Math.min(13, place(most) - place(values[1] - values[0]) + 1) : 4;
+  return values.map((v) => [v, v === 0 ? "0" : large ? v.toExponential(digits - 1).replace("e+", "e") : String(+v.toPrecision(digits))]);
 }
 
 // A text cut to so many pixels in its middle, since names often differ at the end.
@@ -97,9 +105,9 @@ const SECOND = 1e3, MINUTE = 6e4, HOUR = 36e5, DAY = 864e5;
 const STEPS = [1, 1e1, 1e2, SECOND, 5 * SECOND, 15 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
   DAY, 2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 91 * DAY, 365 * DAY, 1826 * DAY, 3652 * DAY];
 
-function when(ms, span) {
+function when(ms, span, step) {
   const text = new Date(ms).toISOString();
-  if (span > 3 * DAY) return text.slice(0, 10);
+  if (span > 3 * DAY && step >= DAY) return text.slice(0, 10);
   if (span > 3 * HOUR) return text.slice(5, 16).replace("T", " ");
   return span > 3 * MINUTE ? text.slice(11, 19) : text.slice(11, 23);
 }
@@ -109,9 +117,9 @@ function fullTime(ms) {
 }
 
 function timeTicks(low, high, dated, count) {
-  if (!dated) return ticks(low, high, count).map((v) => [v, neat(v)]);
+  if (!dated) return labelled(ticks(low, high, count));
   const step = STEPS.find((s) => s >= (high - low) / count) || STEPS[STEPS.length - 1], out = [];
-  for (let v = Math.ceil(low / step) * step; v <= high; v += step) out.push([v, when(v, high - low)]);
+  for (let v = Math.ceil(low / step) * step; v <= high; v += step) out.push([v, when(v, high - low, step)]);
   return out;
 }
 

@@ -27,7 +27,7 @@ function drawNode() {
 }
 function drawIndex(c, width, last) {
   const s = c.s, get = series(s), [low, high] = bounds(get, from, to);
-  const list = (s.log ? logTicks(low, high).map((v) => [v, neat(10 ** v)]) : ticks(low, high, 4).map((v) => [v, neat(v)]));
+  const list = (s.log ? logTicks(low, high).map((v) => [v, neat(10 ** v)]) : labelled(ticks(low, high, 4)));
   const [g, x, y, across] = begun(c, low, high, list, `${s.name}${s.log ? " (logarithmic)" : ""}: ${s.goal === "min" ? "small" : "large"} is good`, width, last), alarms = meta.alarms.find((a) => a.index === s.name);
   if (alarms) {
     g.fillStyle = "#7A017722";
@@ -49,7 +49,7 @@ function drawIndex(c, width, last) {
 }
 function drawFeature(c, width, last) {
   const s = c.s, get = series(s), [low, high] = bounds(get, from, to);
-  const [g, x, y, across] = begun(c, low, high, ticks(low, high, 4).map((v) => [v, neat(v)]), s.name, width, last);
+  const [g, x, y, across] = begun(c, low, high, labelled(ticks(low, high, 4)), s.name, width, last);
   g.globalAlpha = 0.35; line(g, across, y, clock, get, from, to, s.gap, "#8a949d"); g.globalAlpha = 1;
   for (let t = from; t <= to; t += stride()) {
     const v = get(t), l = labels[chosen * T + t];
@@ -82,9 +82,9 @@ function drawScatter() {
   const ga = series(a), gb = series(b), [l, h] = bounds(ga, from, to), [u, v] = bounds(gb, from, to);
   const X = (q) => 46 + (q - l) / (h - l) * (size - 56), Y = (q) => 8 + (v - q) / (v - u) * (size - 44);
   g.strokeStyle = "#e4e8ec"; g.fillStyle = "#5b6570"; g.textAlign = "center"; g.textBaseline = "top";
-  for (const q of ticks(l, h, 4)) { g.beginPath(); g.moveTo(X(q), 8); g.lineTo(X(q), size - 36); g.stroke(); g.fillText(neat(q), X(q), size - 32); }
+  for (const [q, label] of labelled(ticks(l, h, 4))) { g.beginPath(); g.moveTo(X(q), 8); g.lineTo(X(q), size - 36); g.stroke(); g.fillText(label, Math.min(X(q), size - 4 - g.measureText(label).width / 2), size - 32); }
   g.textAlign = "right"; g.textBaseline = "middle";
-  for (const q of ticks(u, v, 5)) { g.beginPath(); g.moveTo(46, Y(q)); g.lineTo(size - 10, Y(q)); g.stroke(); g.fillText(neat(q), 42, Y(q)); }
+  for (const [q, label] of labelled(ticks(u, v, 5))) { g.beginPath(); g.moveTo(46, Y(q)); g.lineTo(size - 10, Y(q)); g.stroke(); g.fillText(label, 42, Y(q)); }
   g.globalAlpha = 0.55;
   for (let t = from; t <= to; t += stride()) {
     const i = labels[chosen * T + t]; g.fillStyle = i === 255 ? "#aaa" : PALETTE[i % PALETTE.length];

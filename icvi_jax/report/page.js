@@ -64,13 +64,20 @@ function listen() {
   $("scaling").onchange = (e) => { scaling = e.target.selectedIndex; drawMap(); };
   $("timing").selectedIndex = timing;
   $("timing").onchange = (e) => { timing = e.target.selectedIndex; drawMap(); };
-  $("find").onchange = (e) => { const n = meta.nodes.indexOf(e.target.value); if (n >= 0) select(n); };
+  $("find").onchange = (e) => { const n = found(e.target.value); if (n >= 0) select(n); };
   let wait;
   addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(() => { if (N > 1) drawMap(); drawNode(); }, 120); });
 }
+// The node of a name; otherwise the first whose name begins with the text, or has it somewhere.
+function found(text) {
+  const names = meta.nodes.map((n) => n.toLowerCase()), part = text.trim().toLowerCase();
+  const ways = [(n) => n === part, (n) => n.startsWith(part), (n) => n.includes(part)];
+  const exact = meta.nodes.indexOf(text);
+  return exact >= 0 || !part ? exact : ways.reduce((at, way) => at >= 0 ? at : names.findIndex(way), -1);
+}
 function write() {
   const span = dated ? `${fullTime(clock[0])} to ${fullTime(clock[T - 1])}` : `${T * meta.factor} samples`;
-  const alarms = meta.happened, heard = meta.alarms.find((a) => meta.indices.some((s) => s.name === a.index)), distressed = heard ? new Set(heard.spans.row).size : 0;
+  const alarms = meta.happened, heard = meta.alarms.filter((a) => meta.indices.some((s) => s.name === a.index)), distressed = new Set(heard.flatMap((a) => [...a.spans.row])).size;
   $("lead").textContent = `${N > 1 ? `${N} ${meta.noun}s, ` : ""}${N > 1 && meta.noun === "node" ? meta.samples.toLocaleString("en") + " samples, " : ""}${span}. ${alarms ? alarms + (alarms === 1 ? " alarm" : " alarms") : "No alarm"}${N > 1 ? `; ${distressed === 1 ? `1 ${meta.noun} was` : `${distressed} ${meta.noun}s were`} in distress at some time` : ""}.`;
   for (const s of meta.indices) {
     $("colour").append(make("option", `${s.name} — ${s.title}`));

@@ -246,3 +246,53 @@ def test_samples_are_readings_and_the_table_has_no_empty_rows(four_units, capsys
     assert len(rows) == 1 + sum(map(len, readings.values()))
     assert main(["fleet", str(report.parent.parent), "-k", "3", "--out", str(report.parent / "again")]) == 0
     assert "4 nodes, 2,800 samples from" in capsys.readouterr().out
+
+
+RECORD = """window.labels = []; const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  labels.push([this.canvas.getAttribute("aria-label"), this.textAlign, text]); draw.call(this, text, x, y); };
+icvi.zoom(icvi.state().from, icvi.state().to);
+CanvasRenderingContext2D.prototype.fillText = draw; return labels;"""
+
+
+@pytest.mark.parametrize(("level", "spread", "days"), [(101325, 40, 3.5), (2e-4, 1e-6, 2), (5e9, 1e6, 40)])
+def test_no_two_labels_of_an_axis_are_the_same(driver, tmp_path, level, spread, days):
+    """A pressure in Pa varies in its fourth digit; in three days and a half there are several labels a day."""
+    x = level + spread * np.random.default_rng(0).normal(size=(300, 2))
+    times = np.datetime64("2024-05-01", "s") + (np.arange(300) * (days * 86400 / 300)).astype("timedelta64[s]")
+    rows = [f"{t},{a:.12g},{b:.12g}" for t, (a, b) in zip(times, x)]
+    (tmp_path / "in.csv").write_text("\n".join(["time,a,b", *rows]))
+    assert main(["run", str(tmp_path / "in.csv"), "-k", "2", "--out", str(tmp_path)]) == 0
+    browser.open_report(driver, tmp_path / "report.html")
+    axes = {}
+    for canvas, aligned, text in driver.execute_script(RECORD):
+        axes.setdefault((canvas, aligned), []).append(text)
+    assert {"a", "b", "cluster", "readings coloured by cluster"} <= {canvas for canvas, _ in axes}
+    for which, texts in axes.items():
+        assert len(set(texts)) == len(texts), (which, texts)
+    drawn = [float(text) for text in axes["a", "right"]]
+    assert len(drawn) > 1 and all(abs(value - level) < 6 * spread for value in drawn)
+
+
+def test_a_node_is_found_by_a_part_of_its_name(driver, four_units):
+    browser.open_report(driver, four_units[0])
+    field = driver.find_elements("tag name", "input")[0]
+    for typed, node in (("kelv", "kelvin"), ("NAME 17", "bytes of a machine with a very long name 17"), ("cpu", "cpu")):
+        field.clear()
+        field.send_keys(typed + "\n")
+        assert driver.execute_script("return icvi.meta.nodes[icvi.state().chosen]") == node
+
+
+def test_candidates_in_distress_by_any_index_are_counted(driver, tmp_path):
+    x = np.random.default_rng(0).normal((20.0, 5.0), (0.5, 0.2), (1200, 2))
+    x[800:, 1] += 1.2
+    (tmp_path / "in.csv").write_text("\n".join(["a,b", *(f"{a},{b}" for a, b in x)]))
+    command = ["compare", str(tmp_path / "in.csv"), "--clusterer", "fuzzy", "sk-means", "-k", "2", "3"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    browser.open_report(driver, tmp_path / "report.html")
+    rows = driver.execute_script("return icvi.meta.alarms.map((a) => [a.index, [...a.spans.row]])")
+    indices = driver.execute_script("return icvi.meta.indices.map((s) => s.name)")
+    wanted = {row for index, found in rows if index in indices for row in found}
+    assert wanted, "some candidate is in distress by some index"
+    said = driver.find_element("id", "lead").text
+    assert f"{len(wanted)} candidate{' was' if len(wanted) == 1 else 's were'} in distress" in said

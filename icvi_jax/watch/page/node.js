@@ -38,7 +38,7 @@ function curves() {
 const across = (width) => { const a = shown.clock[0] ?? 0, b = shown.clock.at(-1) ?? 1; return (t) => LEFT + (t - a) / (b - a || 1) * (width - LEFT - RIGHT); };
 function draw(canvas, c, width, last) {
   const { clock, dated } = shown, T = clock.length, get = (i) => c.values[i], [low, high] = c.dots ? [-0.6, Math.max(1, ...c.values) + 0.4] : bounds(get, 0, T - 1);
-  const list = ticks(low, high, 4).filter((v) => !c.dots || Number.isInteger(v)).map((v) => [v, neat(v)]);
+  const list = labelled(ticks(low, high, 4).filter((v) => !c.dots || Number.isInteger(v)));
   const time = { from: clock[0] ?? 0, to: clock.at(-1) ?? 1, dated, axis: shown.axis };
   const [g, x, y] = frame({ canvas, height: c.height, name: c.name, low, high, ticks: list }, time, width, last);
   if (c.dots) c.values.forEach((v, i) => { if (v !== null) { g.fillStyle = PALETTE[v % PALETTE.length]; g.fillRect(x(clock[i]) - 1.5, y(v) - 1.5, 3, 3); } });
