@@ -119,6 +119,33 @@ class TestHowItIsComputed:
         slots, clusters = health_of(clusterer, x)[0], health_of(clusterer, x, of_clusters)[0]
         np.testing.assert_allclose(slots, clusters, rtol=1e-5)
 
+    @pytest.mark.parametrize(
+        "clusterer", [icvi.SequentialKMeans(k=3), icvi.FuzzyCMeans(k=3), icvi.MergeSplit(slots=6)], ids=lambda c: c.name
+    )
+    def test_every_way_to_run_gives_the_same_health(self, clusterer, monkeypatch):
+        """NumPy's loop, native code, XLA, a fleet, ticks: beyond its warm-up, with holes in the stream."""
+        x = np.array(five(n=300)[0])
+        x[::11] = np.nan
+        pipe = icvi.Pipeline(clusterer=clusterer, panel=PANEL)
+        state, want = pipe.init(2, xp=np, dtype=np.float64), []
+        for row in x:
+            state, reading = pipe.step(state, row.astype(float))
+            want.append(reading.values["health"])
+        live, ticked = icvi.Live(pipe, features=2, streams=2), []
+        for row in x:
+            ticked.append(live.tick(np.stack([row, 3 * row])).values["health"][0])
+        monkeypatch.setenv("ICVI_BACKEND", "native")
+        got = {"native": icvi.run(pipe, x), "fleet": icvi.run_fleet(pipe, np.stack([3 * x, x]))}
+        monkeypatch.setenv("ICVI_BACKEND", "xla")
+        got["xla"] = icvi.run(pipe, x)
+        found = {how: np.asarray(run.readings.values["health"]) for how, run in got.items()} | {
+            "live": np.array(ticked)
+        }
+        for how, values in found.items():
+            values = values[-1] if how == "fleet" else values
+            assert np.isfinite(values[100:]).all(), how
+            np.testing.assert_allclose(values, np.array(want), rtol=2e-3, atol=2e-4, err_msg=how)
+
     def test_it_has_finite_gradients(self):
         x = jnp.asarray(five(n=200)[0])
         pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=PANEL)

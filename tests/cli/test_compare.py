@@ -32,6 +32,7 @@ def compare(tmp_path, capsys):
 def test_compare_names_the_preferred(compare):
     said = compare("s3", "-k", "2", "5")
     assert re.search(r"xb \(small is good\) prefers k = [25]", said) and "first spike" in said
+    assert "health (large is good) prefers k = " in said
 
 
 def test_compare_has_numbers_everywhere_and_marks_are_stretches(tmp_path, compare):
