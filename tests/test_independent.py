@@ -146,6 +146,9 @@ def test_gate(backend, p):
     clusterer, panel = icvi.SequentialKMeans(k=3), icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()))
     gated, open_ = (icvi.Pipeline(clusterer=clusterer, panel=panel, gate=one) for one in (True, False))
     X = fleet(p, 40, clusters=3)
+    for n, x in enumerate(X):  # near the limit
+        low, high = (f(x[:30][gate(x[:30])[0], 0]) for f in (np.min, np.max))
+        x[30, 0] = (low, high)[n % 2] + (n % 2 * 2 - 1) * (high - low) * (49.7, 50.3)[n // 2 % 2]
     readings, held = RUNS[backend](gated, X), 0
     for n, x in enumerate(X[: len(readings.seen)]):
         counts, anew, ninth = gate(x)
@@ -257,6 +260,32 @@ def test_health(name):
         assert (REASONS[int(why.reason)], int(why.cluster)) == (reason, cluster)
     np.testing.assert_allclose(got, [one[0] for one in want], rtol=1e-9, atol=1e-9)
     assert np.isfinite(got).sum() > 500 and np.nanmax(got) - np.nanmin(got) > 0.02
+
+
+def test_health_of_merged_clusters_and_of_two_shards():
+    rng, panel, k, p = np.random.default_rng(0), icvi.Panel(indices=(icvi.Health(),)), 4, 2
+    shards, places = [], 8 * rng.normal(size=(k, p))
+    for _ in range(2):
+        state, oracle = panel.init(k, p, xp=np, dtype=np.float64), Vitals(k, p)
+        for t in range(300):
+            if t % 25 == 20:  # one slot joins another, and is used again five samples later
+                into, gone = rng.permutation(k)[:2].tolist()
+                state = icvi.merge(panel, state, into, gone, places[into])
+                oracle.merge(gone, into)
+                oracle.centres[into], oracle.used[gone] = places[into], False
+            used = np.ones(k, bool)
+            used[[gone] if t % 25 >= 20 else []] = False
+            label = rng.choice(np.flatnonzero(used)) if rng.random() < 0.8 else -1
+            x, u = places[label] + rng.normal(size=p), np.eye(k)[label] * (label >= 0)
+            state, values = panel.step(state, x, u, places, used)
+            oracle.step(x, u, places, used)
+            np.testing.assert_allclose(values["health"], oracle.read()[0], rtol=1e-9, err_msg=f"sample {t}")
+        shards.append((state, oracle))
+    (first, oracle), (second, later) = shards
+    oracle.combine(later)
+    both = icvi.explain(panel, icvi.combine(panel, first, second)).health
+    health, chances, *_ = oracle.read()
+    np.testing.assert_allclose([both.value, *both.reasons], [health, *chances.values()], rtol=1e-9)
 
 
 def test_health_of_a_fleet():

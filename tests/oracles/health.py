@@ -61,16 +61,35 @@ class Vitals:
         self.names = np.arange(len(u)) if names is None else names.copy()
 
     def merge(self, e, c):
-        q_c, q_e = self.q[c], self.q[e]
-        if q_c + q_e > 0:
-            sign = -1 if self.half[c] @ self.half[e] < 0 else 1
-            self.half[e] *= sign
-            for a in (self.spot, self.w, self.h, self.g, self.half):
-                a[c] = (q_c * a[c] + q_e * a[e]) / (q_c + q_e)
-        for a in (self.spot, self.w, self.h, self.g, self.half):
+        self.take_slot(c, self, e)
+        for a in (self.q, self.spot, self.w, self.h, self.g, self.half):
             a[e] = 0
-        self.q[c], self.q[e] = q_c + q_e, 0
         self.last[c], self.last[e] = self.last[c] or self.last[e], False
+
+    def take_slot(self, c, other, e):
+        """Add what slot e of another state (or of this one) has to slot c."""
+        q_c, q_e = self.q[c], other.q[e]
+        if q_c + q_e > 0:
+            sign = -1 if self.half[c] @ other.half[e] < 0 else 1
+            for name, turn in (("spot", 1), ("w", 1), ("h", 1), ("g", 1), ("half", sign)):
+                a = getattr(self, name)
+                a[c] = (q_c * a[c] + q_e * turn * getattr(other, name)[e]) / (q_c + q_e)
+        self.q[c] = q_c + q_e
+
+    def combine(self, later):
+        """This shard with the one after it, which has samples."""
+        for i in range(len(self.q)):
+            self.take_slot(i, later, i)
+        for means, others, n, more in (
+            (self.member, later.member, self.m, later.m),
+            (self.sample, later.sample, self.n, later.n),
+        ):
+            for name in means:
+                means[name] = (n * means[name] + more * others[name]) / (n + more)
+        self.mu = (self.n * self.mu + later.n * later.mu) / (self.n + later.n)
+        self.n, self.m = self.n + later.n, self.m + later.m
+        self.x, self.r, self.run, self.last = later.x, later.r, later.run, later.last
+        self.centres, self.used, self.names = later.centres, later.used, later.names
 
     def step_member(self, x, j, known):
         v, M = self.centres, self.member
