@@ -111,10 +111,10 @@ LARGEST_SIZE = 2**31 - 1
 """The largest size: states count in 32 bits."""
 
 
-def whole(owner: str, field: str, value: int, least: int = 1) -> None:
-    """Raise a ValueError unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_SIZE:
-        end = f", at most {LARGEST_SIZE}" if isinstance(value, int) and value > LARGEST_SIZE else ""
+def whole(owner: str, field: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
+    """Raise a ValueError unless `value` is an integer from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        end = f", at most {most}" if isinstance(value, int) and value > most else ""
         raise ValueError(f"{owner}({field}={value!r}): expected an integer of at least {least}{end}")
 
 

@@ -1,4 +1,4 @@
-"""The type of all streams, and what they share: checks of arguments, and reading text in pieces."""
+"""The type of all streams, and reading text in pieces."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from icvi_jax.spec import whole
 
 
 class Stream(NamedTuple):
@@ -55,32 +57,6 @@ class Recording(NamedTuple):
     times: NDArray[np.datetime64] | NDArray[np.float64]
 
 
-def check_count(field: str, value: int, least: int = 1) -> None:
-    """Raise a ValueError that names the field, unless its value is an integer of at least ``least``.
-
-    Examples
-    --------
-    >>> check_count("segments", 0)
-    Traceback (most recent call last):
-    ValueError: segments must be an integer, at least 1, got 0
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{field} must be an integer, at least {least}, got {value!r}")
-
-
-def check_choice(field: str, value: str, choices: Sequence[str]) -> None:
-    """Raise a ValueError that names the field, unless its value is one of the choices.
-
-    Examples
-    --------
-    >>> check_choice("place", "middle", ("random", "end"))
-    Traceback (most recent call last):
-    ValueError: place must be one of 'random', 'end', got 'middle'
-    """
-    if value not in choices:
-        raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
 def read_table(
     path: str | PathLike[str], columns: Sequence[str], lines: int = 20_000, header: int = 0
 ) -> Iterator[NDArray[np.float64]]:
@@ -112,7 +88,7 @@ def read_table(
     ...     [piece.shape for piece in read_table(file, ("a", "b"), lines=2)]
     [(2, 2), (1, 2)]
     """
-    check_count("lines", lines)
+    whole("read_table", "lines", lines)
     # utf-8-sig: some copies of these files start with a byte order mark. Bytes that are not text become bad fields.
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         next_line = 1 + sum(1 for _ in islice(file, header))

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.streams.base import Recording, check_choice, check_count, read_table
+from icvi_jax.spec import one_of, whole
+from icvi_jax.streams.base import Recording, read_table
 
 # The sixteen channels in file order: the same eight twice.
 TYPES = ("tgs2602", "tgs2602", "tgs2600", "tgs2600", "tgs2610", "tgs2610", "tgs2620", "tgs2620") * 2
@@ -98,13 +99,13 @@ def _check_gas(sensors: Sequence[int], rows: int, start: int, length: int | None
     if not len(sensors) or len(set(sensors)) < len(sensors):
         raise ValueError(f"sensors must be different numbers, at least one, got {tuple(sensors)!r}")
     for sensor in sensors:
-        check_count("sensors", sensor)
+        whole("read_gas", "sensors", sensor)
         if sensor > len(SENSORS):
             raise ValueError(f"sensors must be from 1 to {len(SENSORS)}, got {sensor}")
-    check_count("rows", rows)
-    check_count("start", start, least=0)
+    whole("read_gas", "rows", rows)
+    whole("read_gas", "start", start, 0)
     if length is not None:
-        check_count("length", length)
+        whole("read_gas", "length", length)
 
 
 def _header(path: str | PathLike[str]) -> int:
@@ -265,9 +266,9 @@ def _check_sensorscope(
 ) -> list[int]:
     """Check the arguments, and find the columns of the features."""
     if days is not None:
-        check_count("days", days)
-    check_count("minutes", minutes)
-    check_choice("labels", labels, ("none", "paper"))
+        whole("read_sensorscope", "days", days)
+    whole("read_sensorscope", "minutes", minutes)
+    one_of("read_sensorscope", "labels", labels, ("none", "paper"))
     try:
         day = np.datetime64(start or "NaT", "s")
     except ValueError:
@@ -282,7 +283,7 @@ def _check_sensorscope(
     if isinstance(features, str) or not features:
         raise ValueError(f"features must be one or more names, got {features!r}")
     for feature in features:
-        check_choice("features", feature, MEASURED)
+        one_of("read_sensorscope", "features", feature, MEASURED)
     return [columns.index(feature) for feature in features]
 
 

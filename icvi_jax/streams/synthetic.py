@@ -7,8 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.streams.base import Stream, check_choice, check_count
+from icvi_jax.spec import one_of, whole
+from icvi_jax.streams.base import Stream
 
+MOST_SEED = 2**128
 # Coefficients of (x_{n-1}, x_{n-2}, y_{n-1}, y_{n-2}) in the two modes.
 MODES = np.array([[1.018, 0.0, 1.801, -0.8187], [1.0, 0.5, 1.5, -0.7]])
 
@@ -47,14 +49,14 @@ def s1(
     >>> stream.features, len(stream.changes), sorted(set(stream.mode.tolist()))
     (('x', 'y'), 4, [-1, 0, 1])
     """
-    check_count("seed", seed, least=0)
-    check_count("segments", segments)
+    whole("s1", "seed", seed, 0, MOST_SEED)
+    whole("s1", "segments", segments)
     if len(lengths) != 2:
         raise ValueError(f"lengths must be (shortest, longest), got {lengths!r}")
-    check_count("lengths[0]", lengths[0])
-    check_count("lengths[1]", lengths[1], least=lengths[0])
-    check_count("steps", steps)
-    check_count("hold", hold)
+    whole("s1", "lengths[0]", lengths[0])
+    whole("s1", "lengths[1]", lengths[1], lengths[0])
+    whole("s1", "steps", steps)
+    whole("s1", "hold", hold)
     rng = np.random.default_rng(seed)
     sizes = rng.integers(lengths[0], lengths[1], size=segments, endpoint=True)
 
@@ -137,8 +139,8 @@ def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
     >>> s2(seed=0, layout="table").changes[:3]
     [707, 909, 1111]
     """
-    check_count("seed", seed, least=0)
-    check_choice("layout", layout, tuple(LAYOUTS))
+    whole("s2", "seed", seed, 0, MOST_SEED)
+    one_of("s2", "layout", layout, tuple(LAYOUTS))
     rng = np.random.default_rng(seed)
     blocks, masks = [], []
     for j, (mean, covariance) in enumerate(zip(*modes())):
@@ -204,14 +206,14 @@ def s3(
     >>> stream.x.shape, stream.changes[:3], bool(stream.noise[199])
     ((2000, 2), [200, 400, 600], True)
     """
-    check_count("seed", seed, least=0)
-    check_choice("place", place, ("random", "end", "start"))
+    whole("s3", "seed", seed, 0, MOST_SEED)
+    one_of("s3", "place", place, ("random", "end", "start"))
     rng = np.random.default_rng(seed)
     if isinstance(lengths, str):
-        check_choice("lengths", lengths, ("jittered",))
+        one_of("s3", "lengths", lengths, ("jittered",))
         sizes = rng.integers(*JITTER, size=BLOCKS, endpoint=True).tolist()
     else:
-        check_count("lengths", lengths, least=MOST_NOISE + 1)
+        whole("s3", "lengths", lengths, MOST_NOISE + 1)
         sizes = [int(lengths)] * BLOCKS
 
     blocks, masks = [], []
