@@ -42,10 +42,6 @@ class Alertmanager(Sink):
     folder : where standing alarms are kept over a restart, or None.
     resend : seconds between two times that a standing alarm is sent.
     instance : the label of that name; default the name of this machine.
-
-    Attributes
-    ----------
-    standing : the alerts that are not over, by the text of their labels.
     """
 
     def __init__(
@@ -67,7 +63,7 @@ class Alertmanager(Sink):
         self.instance = instance or socket.gethostname()
         self._opener = opener()
         self._path = folder / f"standing-{digest}.json" if folder else None
-        self.standing: dict[str, Alert] = self._kept()
+        self.standing: dict[str, Alert] = self._kept()  # the alerts that are not over, by the text of their labels
         self._silences: list[list[Mapping[str, object]]] = []
         self._due = 0.0  # at once: what stood before a restart
 

@@ -123,10 +123,6 @@ class LogKeeper:
     folder : for the checkpoints of the partition, shared by all workers.
     id : a name that no other partition has.
     sinks : names of the receivers of alarms.
-
-    Attributes
-    ----------
-    offset, saved, committed : where to continue reading; the offset in the newest checkpoint; the one the broker knows.
     """
 
     shared = True
@@ -135,6 +131,8 @@ class LogKeeper:
         self.folder: Path | None = folder
         self.id, self.store = id, Store(None, sinks)
         self.claim = Claim(folder)
+        # offset, saved, committed: where to continue reading; the offset in the newest checkpoint; the one the broker
+        # knows
         self.offset: int | None = None
         self.saved: int | None = None
         self.committed = -1

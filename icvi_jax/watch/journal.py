@@ -63,12 +63,6 @@ class Store:
     ----------
     folder : for the file, or None.
     sinks : names of the receivers; an alarm stays until all of them have marked it.
-
-    Attributes
-    ----------
-    id : a unique name of this watch; ids of alarms begin with it.
-    form : of the feed, once known.
-    topics : digest of the last retained message of each topic, and the session in which it came.
     """
 
     def __init__(self, folder: Path | None = None, sinks: Sequence[str] = ()):
@@ -93,9 +87,10 @@ class Store:
         self._db.executemany("INSERT OR IGNORE INTO marks VALUES (?, 0)", [(sink,) for sink in self.sinks])
         self._db.execute("COMMIT")
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
-        self.id: str = meta["id"]
-        self.form = LineFormat.of(json.loads(meta["form"])) if "form" in meta else None
+        self.id: str = meta["id"]  # a unique name of this watch; ids of alarms begin with it
+        self.form = LineFormat.of(json.loads(meta["form"])) if "form" in meta else None  # of the feed, once known
         self._tickets = dict.fromkeys(ticket for (ticket,) in self._db.execute("SELECT ticket FROM tickets"))
+        # digest of the last retained message of each topic, and the session in which it came
         self.topics: dict[str, str] = dict(self._db.execute("SELECT topic, digest FROM topics"))
         self._inode = os.stat(self._path).st_ino if self._path else 0
 

@@ -63,10 +63,6 @@ class Reader:
     time, node : keys of time and node; found by their names where they are empty. A pattern of topics, such as
         ``site/+/+/state``: the levels that + stands for name the node of a line without one.
     keep_codes : a fill value such as 1e20 is an error, not missing.
-
-    Attributes
-    ----------
-    notes : sentences about what was left out because of its name.
     """
 
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE, keep_codes: bool = False):
@@ -79,7 +75,7 @@ class Reader:
         self.header: tuple[str, ...] = ()
         self.json = False
         self.count = 0
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # sentences about what was left out because of its name
         self._units: dict[str, str] = {}
         self.delimiter, self.keep_codes = ",", keep_codes
         self._others: list[tuple[str, ...]] = []  # headers that came later

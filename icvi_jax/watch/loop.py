@@ -87,11 +87,6 @@ class Partition:
     pipe, reader, rules, buffers : the pipeline, what understands a line, how to count, and what a page shows.
     keeper : keeps what a restart needs.
     complaints : prints messages about bad lines.
-
-    Attributes
-    ----------
-    shard : the live fleet, once it is known what a sample holds.
-    alarms : how many were raised since this process has the part.
     """
 
     def __init__(
@@ -106,8 +101,10 @@ class Partition:
         self.pipe, self.keeper, self.rules, self.buffers = pipe, keeper, rules, buffers
         self.intake = Decoder(reader, complaints)
         self._crowded = Complaints()
+        # alarms: how many were raised since this process has the part
         self.alarms, self._saved, self._count = 0, 0, AlarmCount()
         self._neighbours = Neighbours(keeper.folder) if keeper.shared and keeper.folder and rules.agree > 1 else None
+        # the live fleet, once it is known what a sample holds
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
         if self.shard is not None:
             self.shard.keep_codes = reader.keep_codes
@@ -246,10 +243,6 @@ class WatchLoop:
     out : where alarms are written, one JSON object per line; default standard output.
     sinks : names of the other receivers of alarms.
     buffers : what a page shows.
-
-    Attributes
-    ----------
-    parts : by name; those of Kafka come and go.
     """
 
     def __init__(
@@ -265,7 +258,7 @@ class WatchLoop:
         self._make_reader = make_reader
         self.printer = Printer(out or sys.stdout)
         self.sinks = (self.printer.name, *sinks)
-        self.parts: dict[str, Partition] = {}
+        self.parts: dict[str, Partition] = {}  # by name; those of Kafka come and go
         self.source: Source | None = None
         self._silence = Silence(self.rules.silent_after)
         self._gone = Counts()

@@ -134,17 +134,13 @@ class Subscription(Source):
     host : as for `client`.
     topic : may have wildcards.
     folder : the checkpoint's, or None.
-
-    Attributes
-    ----------
-    dropped : messages to all clients that the broker says it has thrown away, while this watch knew of it.
     """
 
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
         self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
         self.births = Births(lambda topic, payload: self.client.publish(topic, payload))
-        self.dropped = 0
+        self.dropped = 0  # messages to all clients that the broker says it has thrown away, while this watch knew of it
         self._store = Store()
         self._version, self._older = 5, False
         self._closing = False

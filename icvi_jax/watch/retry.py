@@ -58,14 +58,11 @@ class Sender:
     receiver : where to send alarms.
     stores : returns the present stores.
     silences : nodes whose alarms are not sent.
-
-    Attributes
-    ----------
-    sent, failed, refused : alarms that have arrived, attempts that failed, and alarms that were given up.
     """
 
     def __init__(self, receiver: Sink, stores: Callable[[], Iterable[Store]], silences: Silences | None = None):
         self.receiver, self._stores, self._silences = receiver, stores, silences or Silences()
+        # alarms that have arrived, attempts that failed, and alarms that were given up
         self.sent = self.failed = self.refused = 0
         self._tries: dict[str, int] = {}
         self._early: set[str] = set()  # arrived before an alarm that the receiver refuses

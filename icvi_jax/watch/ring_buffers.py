@@ -53,18 +53,6 @@ class RingBuffers:
     silent_after : seconds without samples after which a node is silent; 0 never.
     events : how many of the last alarms are kept.
     silences, acknowledged : which nodes are muted, and which incidents a person has seen.
-
-    Attributes
-    ----------
-    names, rows : of the nodes, in order of arrival.
-    features, units, time_name : names and units of the readings, name of the time.
-    zone : time zone of each row whose times have one.
-    head : samples of each row so far.
-    heard, alarmed : when each row last sent a sample and raised an alarm, by `time.monotonic`.
-    last : the word for its last alarm.
-    here : whether this process has the node now.
-    count : events so far.
-    asked, reasons : nodes whose page is open, and why their clusters do not fit, as of a moment ago.
     """
 
     def __init__(
@@ -78,21 +66,24 @@ class RingBuffers:
     ):
         self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
         self.lock = threading.Lock()
-        self.names: list[str] = []
+        self.names: list[str] = []  # names, rows: of the nodes, in order of arrival
         self.rows: dict[str, int] = {}
         self.silences, self.acknowledged = silences or Silences(), acknowledged or Silences()
         self._incidents = Incidents()
         self.events: deque[dict[str, object]] = deque(maxlen=events)
-        self.count = self.samples = 0
+        self.count = self.samples = 0  # count: events so far
+        # features, units, time_name: names and units of the readings, name of the time
         self.features: tuple[str, ...] = ()
         self.units: dict[str, str] = {}
         self.time_name = ""
-        self.zone: dict[int, str] = {}
+        self.zone: dict[int, str] = {}  # time zone of each row whose times have one
         self._maps: dict[str, list[int]] = {}
-        self.head = np.zeros(0, np.int64)
+        self.head = np.zeros(0, np.int64)  # samples of each row so far
+        # heard, alarmed: when each row last sent a sample and raised an alarm, by `time.monotonic`
         self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
-        self.here, self.alarmed = np.zeros(0, bool), np.full(0, -np.inf)
-        self.last: dict[int, str] = {}
+        self.here, self.alarmed = np.zeros(0, bool), np.full(0, -np.inf)  # here: whether this process has the node now
+        self.last: dict[int, str] = {}  # the word for its last alarm
+        # asked, reasons: nodes whose page is open, and why their clusters do not fit, as of a moment ago
         self.asked: set[str] = set()
         self.reasons: dict[str, tuple[int, int]] = {}
         self._told = -math.inf

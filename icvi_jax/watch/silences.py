@@ -24,16 +24,13 @@ class Silences:
     ----------
     folder : for the file; None keeps the names in memory.
     file : its name.
-
-    Attributes
-    ----------
-    elsewhere : whether an alarm is silenced by another program, by the name of the receiver that asks it.
     """
 
     def __init__(self, folder: Path | None = None, file: str = MUTED):
         self._path = folder / file if folder else None
         self._names: frozenset[str] = frozenset()
         self._looked, self._stamp = -LOOK_SECONDS, -1
+        # whether an alarm is silenced by another program, by the name of the receiver that asks it
         self.elsewhere: dict[str, Callable[[Mapping[str, object]], bool]] = {}
 
     def stop(self, record: Mapping[str, object], receiver: str) -> bool:

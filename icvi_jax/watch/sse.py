@@ -13,15 +13,10 @@ ROOM = 16
 
 
 class Client:
-    """One browser: what it has got, and what waits for it.
-
-    Attributes
-    ----------
-    seen : number of the last event that was put into its queue.
-    """
+    """One browser: what it has got, and what waits for it."""
 
     def __init__(self, seen: int):
-        self.seen = seen
+        self.seen = seen  # number of the last event that was put into its queue
         self.queue: asyncio.Queue[str | None] = asyncio.Queue(ROOM)
         self.gone = False
 
