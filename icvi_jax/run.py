@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.executor import Engine, fresh, numbers_each
+from icvi_jax.engine.executor import Engine, begin, numbers_each
 from icvi_jax.engine.scan import PipelineStep
 from icvi_jax.engine.xla import loop, map_own, scan_fleet
 from icvi_jax.monitors import Budget
@@ -263,9 +263,10 @@ def _scan(
         if streams < 0:
             streams, library, total = x.shape[0], given.library, None if chunks else x.shape[0] * T
             start = state if state is None or not one else jax.tree.map(lambda a: a[..., None], state)
-            if host:
-                start = fresh(model, x.shape[-1], streams, given.dtype) if start is None else inputs.on_host(start)
-                engine = Engine(model, start, keep, mesh=mesh)
+            if host and start is None:
+                engine = begin(model, x.shape[-1], streams, given.dtype, keep, mesh)
+            elif host:
+                engine = Engine(model, inputs.on_host(start), keep, mesh=mesh)
             else:
                 now = _started(model, start, x)
         if host != (engine is not None):

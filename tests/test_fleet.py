@@ -241,3 +241,31 @@ def test_numbers_for_each_stream_are_those_of_single_runs(kind):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a[..., n], b, rtol=1e-4), whole.state, alone.state)
     with pytest.raises(ValueError, match="a number for each stream has the shape"):
         icvi.run_fleet(pipe(lam[:3]), X)
+
+
+def test_a_pipeline_that_was_run_before_starts_anew_and_other_numbers_count():
+    def pipe(forgetting):
+        panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=forgetting)
+        return icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+
+    X = np.random.default_rng(0).normal(size=(5, 40, 2)).astype(np.float32)
+    one, other = pipe(0.9), pipe(0.5)
+    runs = [icvi.run_fleet(p, x) for p, x in ((one, X), (other, X), (one, X[:2]), (one, X), (pipe(0.9), X))]
+    final = jax.tree.map(np.array, runs[0].state)
+    jax.tree.map(np.testing.assert_array_equal, runs[0], runs[3])
+    jax.tree.map(np.testing.assert_array_equal, runs[0], runs[4])
+    assert not np.array_equal(runs[0].readings.values["xb"], runs[1].readings.values["xb"], equal_nan=True)
+    np.testing.assert_array_equal(runs[0].readings.values["xb"][:2], runs[2].readings.values["xb"])
+    icvi.run_fleet(one, 3 * X, state=runs[0].state)
+    jax.tree.map(np.testing.assert_array_equal, runs[0].state, final)
+
+
+def test_numbers_of_each_stream_may_be_changed_where_they_are():
+    fade = np.full(5, 0.9)
+    panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=fade)
+    pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
+    X = np.random.default_rng(0).normal(size=(5, 40, 2)).astype(np.float32)
+    before = icvi.run_fleet(pipe, X).readings.values["xb"]
+    fade[2] = 0.5
+    after = icvi.run_fleet(pipe, X).readings.values["xb"]
+    assert [np.array_equal(a, b, equal_nan=True) for a, b in zip(before, after)] == [True, True, False, True, True]

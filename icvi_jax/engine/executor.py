@@ -7,6 +7,7 @@ fleet that is large enough goes there. `ICVI_BACKEND`, for debugging, forces nat
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import warnings
@@ -18,9 +19,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from icvi_jax.anchor import Origin
+from icvi_jax.anchor import Origin, no_anchor
 from icvi_jax.engine import xla
 from icvi_jax.engine.lowering.graph import Unsupported
+from icvi_jax.engine.native.build import LANES
 from icvi_jax.engine.native.program import Ticker, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
 from icvi_jax.engine.xla import Done, RunInput, Step, map_own, precise
@@ -175,6 +177,7 @@ class NativeProgram:
         with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
             self.code = compile_step(AsOneOfMany(step), model, state, features, dtype, timed, lanes, own=own)
         self._dtype, self._own = dtype, own
+        self._known: tuple[object, np.ndarray] | None = None  # the model that was run last, and its numbers
 
     def place(self, state: object, room: int, model: State = None) -> np.ndarray:
         """The words of a state; code is the same for any number of streams, so none is kept free."""
@@ -182,8 +185,13 @@ class NativeProgram:
 
     def numbers(self, model: object) -> np.ndarray:
         """The numbers that all streams share."""
+        if self._known is not None and self._known[0] is model:
+            return self._known[1]
         leaves = jax.tree.leaves(model)
-        return self.code.numbers([a for a, mine in zip(leaves, self._own) if not mine] if self._own else leaves)
+        made = self.code.numbers([a for a, mine in zip(leaves, self._own) if not mine] if self._own else leaves)
+        if fixed(leaves):
+            self._known = model, made
+        return made
 
     def fetch(self, words: np.ndarray, streams: int) -> object:
         """The states as arrays; words of their type are not copied."""
@@ -344,6 +352,15 @@ class Engine:
         self._room = max(room, self.streams)
         self._load(state._replace(anchor=NO_ORIGIN))
 
+    def again(self, streams: int) -> Engine:
+        """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
+        assert isinstance(self.program, NativeProgram)
+        new = copy.copy(self)
+        new._origin = Origin(no_anchor(self.features, (streams,), np, self._origin.dtype), self._pipe.by_column)
+        new.streams = new._room = streams
+        new._words, new.quick = self.program.code.repeated(self._words, streams), {}
+        return new
+
     def _load(self, rest: State) -> None:
         dtype = self._origin.dtype
         one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
@@ -410,6 +427,33 @@ def numbers_each(caller: str, pipe: Pipeline, streams: int) -> tuple[bool, ...]:
             raise ValueError(f"{caller}(pipe=…): a number for each stream has the shape ({streams},), got {shape}")
     each = tuple(len(shape) == 1 for shape in shapes)
     return each if any(each) else ()
+
+
+def fixed(leaves: Sequence[object]) -> bool:
+    """Whether these are Python's numbers: arrays may be changed where they are."""
+    return all(isinstance(leaf, (bool, int, float)) for leaf in leaves)
+
+
+BEGUN = 16
+"""So many engines of new streams are remembered: of the same pipeline the next takes no time to make."""
+
+_begun: OrderedDict[tuple[object, ...], tuple[Pipeline, Engine]] = OrderedDict()
+
+
+def begin(
+    pipe: Pipeline, features: int, streams: int, dtype: np.dtype, keep: tuple[str, ...], mesh: Mesh | None
+) -> Engine:
+    """An engine of new streams."""
+    key = id(pipe), features, streams == 1, dtype, keep, forced(), os.environ.get(LANES)
+    where = devices_for(streams) if mesh is None else mesh
+    if where is None and (known := _begun.get(key)) is not None:
+        return known[1].again(streams)
+    engine = Engine(pipe, fresh(pipe, features, streams, dtype), keep, mesh=mesh)
+    if where is None and isinstance(engine.program, NativeProgram) and fixed(jax.tree.leaves(pipe)):
+        _begun[key] = pipe, engine.again(1)  # the pipeline is kept, so that no other gets its id
+        if len(_begun) > BEGUN:
+            _begun.popitem(last=False)
+    return engine
 
 
 def fresh(pipe: Pipeline, features: int, streams: int, dtype: np.dtype) -> PipelineState:

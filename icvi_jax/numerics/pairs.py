@@ -37,8 +37,9 @@ class Pairs:
 
     There are four forms with the same meaning. Terms that are kept from step to step are a list: one array of all
     pairs i < j, row by row (see `renewed`). Otherwise the shape decides. A fleet with few slots gets a triangle: slot i
-    with those after it, each pair once, one term for each i (the fast form). A fleet with many slots gets each slot
-    with all, so that the code grows with k and not k². One stream gets a `(k, k)` square.
+    with those after it, each pair once, one term for each i (the fast form). With many slots one stream as one of many,
+    which is how native code is traced, gets the list, and a fleet gets each slot with all (XLA is slow at lists): code
+    then grows with k and not k². One stream gets a `(k, k)` square.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class Pairs:
         self.active = active
         self.k = active.shape[0]
         self.rank = active.ndim - 1
-        self.list = kept
+        self.list = kept or (tuple(active.shape[1:]) == (1,) and self.k > UNROLL)
         self.square = self.rank == 0 and not kept
         self.triangle = not self.square and self.k <= UNROLL and not kept
         self.once = self.triangle or self.list

@@ -38,6 +38,8 @@ class Memo:
 
     def of(self, name: str, full: Callable[[], Array], renew: Callable[[Array, Sequence[Array]], Array]) -> Array:
         """What has this name: from what was kept, if it was, otherwise in full."""
+        if name not in self._names:
+            return full()
         if name not in self.new:
             old = self._old.get(name)
             self.new[name] = full() if old is None else renew(old, self._moved)

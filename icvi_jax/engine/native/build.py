@@ -190,12 +190,19 @@ def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
 
     module = llvm.parse_assembly(text)
     module.triple = host().triple
+    improved(module, passes, machine)
+    return bytes(machine.emit_object(module))
+
+
+def improved(module: llvm.ModuleRef, passes: int, machine: llvm.TargetMachine) -> None:
+    """Let LLVM improve a module where it is."""
+    import llvmlite.binding as llvm
+
     options = llvm.create_pipeline_tuning_options(speed_level=passes)
     options.slp_vectorization = passes > 1  # operations of one lane, side by side, become vectors
     options.loop_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
 
 
 def _key(text: str, passes: int) -> str:

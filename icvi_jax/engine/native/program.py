@@ -48,6 +48,8 @@ APART = 2**25
 LINE = 64
 """Bytes of a line of the cache."""
 
+FIRST, LAST, SCRATCH = (FIELDS.index(name) for name in ("first", "last", "scratch"))
+
 
 def compile_step(
     step: Callable[..., tuple[Tree, Tree]],
@@ -143,9 +145,12 @@ class Ticker(NamedTuple):
     held: tuple[object, ...]  # memory that addresses point to
 
 
+_mine: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)  # not on every system
+
+
 def cores() -> int:
     """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if "sched_getaffinity" in dir(os) else os.cpu_count() or 1
+    return len(_mine(0)) if _mine is not None else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=1)
@@ -215,6 +220,13 @@ class Program:
         """A pytree of arrays (lead…, N) and numbers of each stream (N,) as words; see `native.layout`."""
         leaves = [np.asarray(a) for a in (*self.layout.unrolled.state_tree.flatten_up_to(state), *own)]
         return packed_words(leaves, self.layout.state, self.layout.width)
+
+    def repeated(self, packed: np.ndarray, streams: int) -> np.ndarray:
+        """The words of so many streams that are all as the first of these."""
+        lanes = self.layout.width
+        rows = np.empty(shape_of(self.layout.state, streams, lanes), packed.dtype, "F" if lanes == 1 else "C")
+        rows[...] = packed[:, :1]
+        return rows
 
     def state(self, packed: np.ndarray, streams: int) -> Tree:
         """Words as a pytree of NumPy arrays (lead…, N), which may be views of them."""
@@ -294,12 +306,12 @@ class Program:
 
     def _calls(self, context: np.ndarray, threads: int | None) -> list[Call]:
         """One call a thread, each with its own scratch memory and as many groups of streams as another, or one more."""
-        groups, calls = int(context[FIELDS.index("last")]), []
+        groups, calls = int(context[LAST]), []
         n = max(1, min(cores() if threads is None else threads, groups))
         for i in range(n):
             mine, scratch = context.copy(), np.empty(self._scratch, np.uint8)
-            mine[FIELDS.index("first")], mine[FIELDS.index("last")] = groups * i // n, groups * (i + 1) // n
-            mine[FIELDS.index("scratch")] = -(-scratch.ctypes.data // 64) * 64
+            mine[FIRST], mine[LAST] = groups * i // n, groups * (i + 1) // n
+            mine[SCRATCH] = -(-scratch.ctypes.data // 64) * 64
             calls.append(Call(self._run, mine, scratch))
         return calls
 
