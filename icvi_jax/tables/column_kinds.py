@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icvi_jax.tables.clock import unit_of
 from icvi_jax.tables.table import some_names
 
 LABELS = frozenset(
@@ -95,10 +96,8 @@ def epoch_unit(values: NDArray[np.float64]) -> float:
     >>> epoch_unit(np.array([1.7e12, 1.8e12])), epoch_unit(np.array([21.5]))
     (1000.0, 0.0)
     """
-    if not values.size:
-        return 0.0
-    low, high = values.min(), values.max()
-    return next((unit for unit in (1.0, 1e3, 1e6, 1e9) if low >= 3.2e8 * unit and high < 4.1e9 * unit), 0.0)
+    low, high = (unit_of(float(end)) for end in (values.min(), values.max())) if values.size else (0.0, 0.0)
+    return low if low == high else 0.0
 
 
 def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> list[str]:
