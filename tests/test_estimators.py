@@ -72,7 +72,34 @@ def test_the_metric_passes_the_checks_of_river_and_equals_following():
     want = follow(River(model()), X, 4, "key").values(panel, X)["db"]
     np.testing.assert_allclose(got, want, rtol=2e-3)
     assert np.isfinite(got[-1]) and pickle.loads(pickle.dumps(metric)).get() == got[-1]
-    with pytest.raises(NotImplementedError, match="forgetting"):
+    with pytest.raises(ValueError, match="window=.*forgetting"):
         metric.revert(sample, 0, one.centers)
     with pytest.raises(ValueError, match="expected one of xb, db"):
         ValidityMetric("nothing")
+
+
+def test_a_rolling_metric_of_river_is_that_of_the_window():
+    utils = pytest.importorskip("river.utils", reason="needs river")
+    import datetime
+
+    from river import cluster
+
+    from icvi_jax.adapters import ValidityMetric
+
+    model, options = cluster.KMeans(n_clusters=3, halflife=0.1, sigma=20, mu=70, seed=0), {"index": "db", "capacity": 4}
+    rolling = utils.Rolling(ValidityMetric, window_size=20, window=20, **options)
+    timed = utils.TimeRolling(ValidityMetric, period=datetime.timedelta(seconds=20), window=50, **options)
+    seen = []
+    for t, x in enumerate(X[:80]):
+        sample = dict(enumerate(map(float, x)))
+        model.learn_one(sample)
+        seen.append((sample, model.predict_one(sample), {key: dict(center) for key, center in model.centers.items()}))
+        rolling.update(sample, seen[-1][1], model.centers)
+        timed.update(*seen[-1], t=datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=t))
+        if t % 7 == 0:
+            fresh = ValidityMetric(**options)
+            for one in seen[-20:]:
+                fresh.update(*one)
+            np.testing.assert_array_equal([rolling.get(), timed.get()], fresh.get())
+    with pytest.raises(ValueError, match="window=-1"):
+        ValidityMetric(window=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Mapping
 
 import numpy as np
@@ -11,12 +12,15 @@ from river.metrics.base import ClusteringMetric
 from icvi_jax.adapters.center_slots import Slots, index_of
 from icvi_jax.panel import Panel, PanelState
 
+Sample = dict[Hashable, float]
+
 
 class ValidityMetric(ClusteringMetric):
     """An incremental cluster validity index as a metric of river.
 
-    The value is exact after every sample, for a number of centres that changes. `revert` is not possible: forgetting
-    takes the place of a window.
+    The value is exact after every sample, for a number of centres that changes. Forgetting takes the place of a window
+    at no cost. river's `Rolling` and `TimeRolling` need `window`: centres have moved since a sample came, so its part
+    cannot be subtracted, and the value is computed again from the samples that are left.
 
     Parameters
     ----------
@@ -24,6 +28,7 @@ class ValidityMetric(ClusteringMetric):
     forgetting : λ in (0, 1]; 1 forgets nothing.
     capacity : most centres at a time.
     identity : how centres are recognised from sample to sample; see `Slots`.
+    window : samples that are kept, so that `revert` can take back the oldest; the window of `Rolling`, or more.
 
     Examples
     --------
@@ -37,14 +42,29 @@ class ValidityMetric(ClusteringMetric):
     """
 
     def __init__(
-        self, index: str = "xb", forgetting: float = 1.0, capacity: int = 16, identity: str = "nearest"
+        self,
+        index: str = "xb",
+        forgetting: float = 1.0,
+        capacity: int = 16,
+        identity: str = "nearest",
+        window: int = 0,
     ) -> None:
-        self.index, self.forgetting, self.capacity, self.identity = index, forgetting, capacity, identity
+        if window < 0:
+            raise ValueError(f"ValidityMetric(window={window!r}): expected 0 samples or more")
+        self.index, self.forgetting, self.capacity, self.identity, self.window = (
+            index,
+            forgetting,
+            capacity,
+            identity,
+            window,
+        )
         self._panel = Panel(indices=(index_of(index),), forgetting=forgetting)
         self._names: tuple[Hashable, ...] = ()
         self._slots: Slots | None = None
         self._state: PanelState | None = None
         self._value = float("nan")
+        self._kept: deque[tuple[Sample, int, dict[Hashable, Sample]]] = deque(maxlen=window)
+        self._reverted = False
 
     def update(
         self,
@@ -56,6 +76,14 @@ class ValidityMetric(ClusteringMetric):
         """Process a sample, its cluster and the centres; a sample without a centre is noise."""
         if w != 1.0:
             raise ValueError(f"ValidityMetric.update(w={w!r}): samples have no weights here")
+        if self.window:
+            self._kept.append((dict(x), y_pred, {key: dict(center) for key, center in centers.items()}))
+        if not self._reverted:
+            self._step(x, y_pred, centers)
+
+    def _step(
+        self, x: Mapping[Hashable, float], y_pred: int, centers: Mapping[Hashable, Mapping[Hashable, float]]
+    ) -> None:
         if self._slots is None or self._state is None:
             self._names = tuple(x)
             self._slots = Slots(self.capacity, len(x), self.identity)
@@ -69,12 +97,22 @@ class ValidityMetric(ClusteringMetric):
     def _point(self, x: Mapping[Hashable, float]) -> NDArray[np.floating]:
         return np.array([x[name] for name in self._names], dtype=float)
 
-    def revert(self, x: object, y_pred: object, centers: object, w: float = 1.0) -> None:
-        """Not possible: centres have moved since."""
-        raise NotImplementedError("ValidityMetric: a sample cannot be taken back; use forgetting < 1")
+    def revert(self, x: Mapping[Hashable, float], y_pred: object, centers: object, w: float = 1.0) -> None:
+        """Take back the oldest sample that is kept."""
+        if not self._kept or self._kept[0][0] != x:
+            raise ValueError(
+                f"ValidityMetric(window={self.window}): only the oldest sample that is kept can be taken back; for "
+                "river's Rolling give window=, at least as many samples as it has, or use forgetting < 1 instead"
+            )
+        self._kept.popleft()
+        self._reverted = True
 
     def get(self) -> float:
         """The value now; NaN before there are two clusters."""
+        if self._reverted:
+            self._slots, self._reverted, self._value = None, False, float("nan")
+            for x, y_pred, centers in self._kept:
+                self._step(x, y_pred, centers)
         return self._value
 
     @property
