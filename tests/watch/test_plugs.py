@@ -291,8 +291,9 @@ def broker(tmp_path, require):
     broker.stop()
 
 
-def test_nodes_are_devices_of_home_assistant(broker):
-    from icvi_jax.watch.home_assistant import HomeAssistant
+@pytest.fixture
+def buffers():
+    """What is shown of one node."""
     from icvi_jax.watch.ring_buffers import RingBuffers
 
     buffers = RingBuffers(["xb", "health"], 8)
@@ -300,6 +301,35 @@ def test_nodes_are_devices_of_home_assistant(broker):
     buffers._grow(1)
     buffers._rings.values[0, 0], buffers.head[0] = (0.25, 0.5), 1
     buffers.here[0], buffers.heard[0], buffers.alarmed[0] = True, time.monotonic(), -np.inf
+    return buffers
+
+
+def test_a_broker_that_is_down_gets_all_alarms_of_home_assistant_later_and_nobody_waits(broker, buffers, monkeypatch):
+    from icvi_jax.watch.home_assistant import HomeAssistant
+
+    monkeypatch.setattr(retry, "FIRST", 0.01)
+    broker.stop()
+    one = HomeAssistant(f"127.0.0.1:{broker.port}", buffers, every=0.1)
+    store = Store(sinks=[one.name])
+    sender = Sender(one, lambda: [store]).start()
+    for number in (1, 2, 3):
+        store.add(number, [(f"a{number}", alarm(number=number))])  # returns: the sender is a thread of its own
+    until(lambda: sender.failed >= 1, "an attempt")
+    assert store.left(one.name) == 3
+    broker.start()
+    listener = Listener(broker.port)
+    try:
+        topic = f"{one.base}/{one.id_of('roof')}/alarm"
+        until(lambda: listener.got.get(topic) == alarm(number=3).encode(), "the last alarm")
+        until(lambda: store.left(one.name) == 0, "that nothing waits")
+    finally:
+        sender.close()
+        listener.close()
+
+
+def test_nodes_are_devices_of_home_assistant(broker, buffers):
+    from icvi_jax.watch.home_assistant import HomeAssistant
+
     listener = Listener(broker.port)
     one = HomeAssistant(f"127.0.0.1:{broker.port}", buffers, every=0.1)
     store = Store(sinks=[one.name])
