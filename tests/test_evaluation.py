@@ -239,6 +239,12 @@ def test_prequential_indices_of_many_streams_in_pieces_and_of_scikit_learn():
         assert got["v"][1, n - 1] == pytest.approx(metrics.v_measure_score(*args), abs=1e-9)
         nmi = metrics.normalized_mutual_info_score(*args, average_method="geometric")
         assert got["nmi"][1, n - 1] == pytest.approx(nmi, abs=1e-9)
+    for n in range(1, 80):  # every prefix, and purity from scikit-learn's own table
+        args = truth[2, :n], labels[2, :n]
+        assert got["ari"][2, n - 1] == pytest.approx(metrics.adjusted_rand_score(*args), abs=1e-9)
+        assert got["v"][2, n - 1] == pytest.approx(metrics.v_measure_score(*args), abs=1e-9)
+        purity = metrics.cluster.contingency_matrix(*args).max(axis=0).sum() / n
+        assert got["purity"][2, n - 1] == got["cmm"][2, n - 1] == pytest.approx(purity)
     short = prequential(truth[:, -400:], labels[:, -400:], 0.9)["ari"][:, -1]
     np.testing.assert_allclose(prequential(truth, labels, 0.9)["ari"][:, -1], short, atol=1e-9)
 
