@@ -132,6 +132,20 @@ def test_the_rate_is_measured_on_rows_like_these():
     x[500:, 1] += 5  # a change is no quiet row
     got = icvi.calibrate(ALONE, 1e3 * x + 1e6, replicas=40)
     assert got.promised == 1e-3 and got.low <= got.measured <= got.high and 0.2 < got.measured / 1e-3 < 1.6
-    assert got.quiet < 900 - 60 and got.ask == pytest.approx(min(max(1e-6 / got.measured, 1e-4), 0.06))
+    assert got.quiet < 900 - 60 and got.got <= 1.2e-3
     with pytest.raises(ValueError, match="at least 200 are needed"):
         icvi.calibrate(ALONE, x[:150])
+
+
+def test_the_rate_to_ask_for_gives_what_it_says():
+    x = np.exp(1.5 * np.random.default_rng(3).normal(size=(700, 2)))
+    got = icvi.calibrate(ALONE, x, replicas=40)
+    again = icvi.calibrate(ALONE.within(icvi.Budget.of(got.ask)), x, replicas=40)
+    assert got.ask != got.promised and got.got <= 1.2 * got.promised
+    assert again.promised == got.ask and again.measured == pytest.approx(got.got, rel=0.5)
+
+
+def test_where_no_rate_keeps_the_promise_none_is_named(monkeypatch):
+    monkeypatch.setattr("icvi_jax.evaluation.calibrate._count", lambda pipe, made, names: np.full(len(made), 0.01))
+    got = icvi.calibrate(ALONE, np.random.default_rng(0).normal(size=(600, 1)), replicas=3)
+    assert np.isnan(got.ask) and "no rate down to 1 in 10,000" in str(got)

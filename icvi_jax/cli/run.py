@@ -152,5 +152,7 @@ def calibrate(
     alarms, _ = in_season(alarms, table)
     pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
     found = icvi.calibrate(pipe, table.x, replicas=replicas)
-    print(f"{found}\n--false-alarms {1e4 * found.ask:.3g}/10000")
+    print(found)
+    if found.ask > 0:
+        print(f"--false-alarms {1e4 * found.ask:.3g}/10000")
     return 0
