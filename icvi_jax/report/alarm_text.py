@@ -156,7 +156,8 @@ def unusual_reading(x: NDArray[np.float64], features: Sequence[str], units: Mapp
     if far[column] < FAR:
         return ""
     unit = f" {units[features[column]]}" if features[column] in units else ""
-    return f"{features[column]} is {last[column]:.4g}{unit}, usually about {middle[column]:.4g}{unit}"
+    now, usual = told_apart(float(last[column]), float(middle[column]))
+    return f"{features[column]} is {now}{unit}, usually about {usual}{unit}"
 
 
 def at(result: Result, sample: int) -> str:

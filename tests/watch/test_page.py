@@ -284,3 +284,24 @@ def test_metrics_for_other_machines_ask_for_a_token(require, capsys):
             assert status == expected
     with serving(begun(), 0, "0.0.0.0", 3):
         assert "asks for the token" in capsys.readouterr().err  # one is made where none is given
+
+
+def test_times_since_1970_are_dates_on_the_page_and_pressures_have_their_digits(served, require):
+    require(*browser.NEEDED)
+    x = 101325 + 40 * np.random.default_rng(0).normal(size=200)
+    x[150:] += 900
+    buffers = RingBuffers(["xb"])
+    watch = begun(buffers=buffers)
+    watch.take(
+        messages(
+            json.dumps({"node": "a", "time": str(1_700_000_000 + 60 * t), "Pa": v}).encode() for t, v in enumerate(x)
+        )
+    )
+    with served(watch, buffers, "127.0.0.1:0") as where, browser.chromium() as driver:
+        driver.get(where)
+        until(lambda: driver.find_element("id", "events").text.count("UTC"), "the alarms")
+        said = driver.find_element("id", "events").text
+        assert "11-15 00:4" in said and "17000" not in said and "e+05" not in said and "(change)" not in said
+        assert driver.find_element("id", "tiles").text.split("\n")[:2] == ["1", "node"]
+        assert "change of a column" in driver.find_element("id", "legend").get_attribute("textContent")
+        assert not browser.errors(driver)

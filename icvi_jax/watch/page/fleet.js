@@ -15,7 +15,7 @@ export function tiles(now) {
   before.push([performance.now() / 1000, now.samples]);
   before = before.filter(([t]) => t > before.at(-1)[0] - 10);
   const [[t0, n0], [t1, n1]] = [before[0], before.at(-1)], rate = t1 > t0 ? Math.max(0, n1 - n0) / (t1 - t0) : 0;
-  const all = [[whole(now.nodes), "nodes", ""], [whole(now.distressed), "in distress", now.distressed ? "bad" : ""],
+  const all = [[whole(now.nodes), now.nodes === 1 ? "node" : "nodes", ""], [whole(now.distressed), "in distress", now.distressed ? "bad" : ""],
     ...(now.distrusted === null ? [] : [[whole(now.distrusted), "of low trust", now.distrusted ? "bad" : ""]]),
     [whole(now.lately), "with an alarm lately", now.lately ? "warn" : ""], [now.silent === null ? "–" : whole(now.silent), "silent", now.silent ? "warn" : ""],
     [neat(rate < 10 ? +rate.toFixed(1) : Math.round(rate)), "samples a second", ""], [whole(now.samples), "samples", ""], [whole(now.alarms), "alarms", ""],

@@ -16,7 +16,7 @@ function happened(events) {
   for (const e of events) {
     const alarm = make("div"), name = make("button", shortened(e.node || "(no name)", 36));
     name.type = "button"; name.title = e.node; name.onclick = () => choose(e.node);
-    alarm.append(make("time", moment(e)), make("b", e.alarm + (e.index ? ` (${e.index})` : ""), e.alarm), " ", name, make("span", e.reason));
+    alarm.append(make("time", moment(e)), make("b", e.alarm + (e.index && e.index !== e.alarm ? ` (${e.index})` : ""), e.alarm), " ", name, make("span", e.reason));
     let entry = incidents.get(e.incident);
     if (!entry) {
       entry = make("li"); entry.append(make("p", "", "several"));
@@ -109,6 +109,7 @@ $("mute").onclick = () => { if (node) post("api/mute", { name: node.name, muted:
 for (const id of ["mapbox", "events", "story"]) fade($(id));
 addEventListener("resize", () => { if (fleet) drawFleet(fleet, chosen); if (node) drawNode(node); });
 for (const [code, [word]] of Object.entries(ALARM)) $("legend").append(make("b", SIGN[code] + word, word));
+$("legend").append(make("b", "│▼ change of a column", "change"));
 window.icvi = { select: choose, state: () => ({ page, index, chosen, paused, fleet, node, names: [...$("rows").tBodies[0].rows].map((r) => r.dataset.name) }) };
 const named = new URLSearchParams("n=" + location.hash.slice(1).replaceAll("+", "%2B")).get("n");
 if (named) choose(named, false); else refresh(true);

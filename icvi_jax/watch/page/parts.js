@@ -12,6 +12,8 @@ export function ago(seconds) {
 export function moment(event) {
   const text = event.time === null || event.time === undefined ? "" : String(event.time);
   if (/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/.test(text)) return text.slice(5, 19).replace("T", " ") + text.slice(19).replace(/^[.,]\d+/, "").replace("Z", " UTC").replace(/^[+-]/, " $&");
+  const number = text.trim() ? Number(text) : NaN, unit = [1, 1e3, 1e6, 1e9].find((u) => number >= 3.2e8 * u && number < 4.1e9 * u);
+  if (unit) return new Date(number / unit * 1000).toISOString().slice(5, 19).replace("T", " ") + " UTC";
   return text || new Date(event.at * 1000).toLocaleTimeString("en-GB");
 }
 export async function ask(path, values) {
