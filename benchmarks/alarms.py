@@ -7,7 +7,7 @@
 30 rows of each other once, so that it is an upper bound. *power*: four columns, a change at row 1000, found within 100
 rows (the drift: 300). *blindness*: an error code, then a step of ten σ at row 2000, found within 50 rows; four shares
 in a cell: float32, a state in float64, with Standardize, by `Live`; and by `icvi watch`. *gate*: rows it takes from
-streams without codes. *distress*: the learned threshold on XB.
+streams without codes. *distress*: the learned threshold on XB. *incidents*: what a budget promises over a fleet.
 *fresh_power*, *fresh_rates*: the same on seeds and kinds of noise on which nothing was tuned.
 *labelled*: F1 on the tuning halves beside that of as many random alarms. *cycles*: whether a day is found where there
 is one. *cost*: processor time, and whether other digits, offsets and a restart give the same alarms.
@@ -32,6 +32,7 @@ from tables import write
 
 import icvi_jax as icvi
 from icvi_jax.evaluation import judge
+from icvi_jax.monitors.budget import KEPT, PROMISED
 from icvi_jax.tables.cycle import cycle
 
 KINDS = (
@@ -321,6 +322,66 @@ def distress(draws: int, samples: int) -> Table:
     return table
 
 
+def within_five_rows(raised: np.ndarray, budget: icvi.Budget) -> np.ndarray:
+    """So many alarms within five rows that Chernoff's bound of a Poisson number allows no more incidents."""
+    mean, enough = 5 * KEPT * PROMISED * len(raised), 2
+    while enough <= mean or np.exp(enough - mean - enough * np.log(enough / mean)) > 1 / budget.rows:
+        enough += 1
+    over = np.convolve(raised.sum(axis=0), np.ones(5))[: raised.shape[1]] >= enough
+    return over & ~np.concatenate([[False], over[:-1]])
+
+
+def by_streams(raised: np.ndarray, budget: icvi.Budget, bet: float = 0.05) -> np.ndarray:
+    """e-d-BH: an e-detector of each stream, on its own alarms, and the e-BH rule over all of them."""
+    m, out, nodes = np.zeros(len(raised)), np.zeros(raised.shape[1], bool), len(raised)
+    for t in range(raised.shape[1]):
+        m = np.where(raised[:, t], 1 - bet + bet / (KEPT * PROMISED), 1 - bet) * (m + 1)
+        out[t] = (np.sort(m)[::-1] * np.arange(1, nodes + 1) >= nodes * budget.rows).any()
+        m = np.zeros_like(m) if out[t] else m
+    return out
+
+
+RULES: dict[str, tuple[str, Callable[[np.ndarray, icvi.Budget], np.ndarray]]] = {
+    "one e-detector of the fleet (ours)": (
+        "independent given the past, each at most 5e-4 a row",
+        lambda raised, budget: budget.incidents(raised),
+    ),
+    "so many within five rows": ("independent, each at most 5e-4 a row", within_five_rows),
+    "e-d-BH": ("each at most 5e-4 a row given the past; may depend on each other", by_streams),
+}
+
+
+def incidents(weeks: int) -> Table:
+    """By rule: false incidents a week on quiet nodes, and how many nodes must change to be found nine times in ten."""
+    budget, rng = icvi.Budget.parse("1/week", streams=10_000, interval=600), np.random.default_rng(3)
+    table = []
+    for name, (assumes, rule) in RULES.items():
+        cells = []
+        for rate, group in ((PROMISED, 1), (KEPT * PROMISED, 1), (KEPT * PROMISED, 10)):
+            found = 0
+            for _ in range(weeks):
+                quiet = rng.random((10_000 // group, 1008), np.float32) < rate
+                found += int(rule(np.repeat(quiet, group, 0), budget).sum())
+            cells.append(f"{found / weeks:.2f}")
+        table.append([name, assumes, *cells, *(needed(rule, budget, spread, rng) for spread in (1, 30))])
+    return table
+
+
+def needed(rule: Callable[..., np.ndarray], budget: icvi.Budget, spread: int, rng: np.random.Generator) -> str:
+    """The fewest nodes, in steps of a tenth, whose alarms within `spread` rows are found nine times in ten."""
+    nodes, n, at = budget.streams, 4, 100
+    while n < nodes:
+        hits = 0
+        for _ in range(10):
+            raised = rng.random((nodes, at + spread + 6), np.float32) < PROMISED
+            raised[np.arange(n), at + rng.integers(0, spread, n)] = True
+            hits += int(rule(raised, budget)[at:].any())
+        if hits >= 9:
+            return str(n)
+        n = max(n + 1, n * 11 // 10)
+    return f"over {nodes:,}"
+
+
 def labelled(folder: pathlib.Path, version: int) -> Table:
     """F1 on the tuning halves, beside random alarms of the same number, and false alarms in 10,000 rows."""
     table, scores = [], []
@@ -414,6 +475,11 @@ def main(argv: list[str] | None = None) -> None:
         "blindness_watch": (places, lambda: watched(twenty // 4)),
         "gate": (["streams", "rows in 10,000", "begun anew"], lambda: gated(folder, 40)),
         "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(4 * twenty, 200_000 // share)),
+        "incidents": (
+            ["1/week over 10,000 nodes", "quiet nodes", "false a week at 1e-4", "at 5e-4", "in groups of ten"]
+            + ["nodes needed at once", "within 30 rows"],
+            lambda: incidents(20 // min(share, 5)),
+        ),
         "labelled": (["set", "F1", "random", "false per 10,000"], lambda: labelled(folder, version)),
         "cycles": (
             ["streams", "rows of a cycle", "number", "found", "found another", "found none"],
