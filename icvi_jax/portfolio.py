@@ -283,7 +283,7 @@ def chosen_of(parts: list[Array], best: Array, k: int) -> Array:
     for part in parts:
         axis, spare = part.ndim - 1 - best.ndim, k - part.shape[0]
         part = xp.concat([part] + [xp.zeros_like(part[:1, ...])] * spare) if spare else part
-        wide += [part[(slice(None),) * axis + (i,)] for i in range(part.shape[axis])]
+        wide += [part[(slice(None),) * axis + (i, ...)] for i in range(part.shape[axis])]
     return reduce(lambda a, item: xp.where(best == item[0], item[1], a), enumerate(wide[1:], 1), wide[0])
 
 
