@@ -5,9 +5,9 @@
 Each cell is a new process on one core: processor seconds of the first call (imports not counted), processor
 microseconds a sample of the next ones, and memory beyond that of the imported package. `auto` is what a user gets,
 `xla` is `lax.scan` over the same step with all streams side by side, `flat` and `loops` are the two forms of native
-code, forced. The grid is k × p × {XB DB, all indices} × {k-means, fuzzy, OEC up to 16 slots, merge-split up to 31, its most}, 64 streams;
-`--quick` has thirty cells of it. A cell that takes longer than 60 processor seconds to compile is said to, and one
-whose states exceed 1 GB is left out and said to be.
+code, forced. The grid is k × p × {XB DB, all indices} × {k-means, fuzzy, OEC up to 16 slots, merge-split up to 31, its
+most}, 64 streams; `--quick` has thirty cells of it. A cell that takes longer than 60 processor seconds to compile is
+said to, and one whose states exceed 1 GB is left out and said to be.
 """
 
 from __future__ import annotations
