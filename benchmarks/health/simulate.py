@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 SHAPES = ("gauss", "elong", "ring", "box", "mixed", "heavy", "skew")
-ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "recurring", "deaths", "late")
-DRAWN = ORDERS[:-1]
-"""All but *late*, which is made when it is asked for."""
+ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "recurring", "deaths")
 LEFT_OUT = {"heavy", "skew", "recurring", "deaths"}
 """Families that training never sees."""
 LENGTH = 2100
@@ -27,14 +25,13 @@ class Stream(NamedTuple):
     k: int
 
 
-def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH, late: bool = False) -> Stream:
+def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH) -> Stream:
     """One stream with `dimension` columns at most; from the families of training, or from those left out."""
     rng = np.random.default_rng((seed, dimension, held_out))
     while True:
-        shape, order = SHAPES[rng.integers(len(SHAPES))], DRAWN[rng.integers(len(DRAWN))]
+        shape, order = SHAPES[rng.integers(len(SHAPES))], ORDERS[rng.integers(len(ORDERS))]
         if bool({shape, order} & LEFT_OUT) == held_out:
             break
-    order = "late" if late else order
     p = int(rng.integers(dimension // 2 + 1, dimension + 1))
     k = int(
         rng.choice(
@@ -160,10 +157,7 @@ def _order(rng: np.random.Generator, order: str, k: int, mass: NDArray[np.float6
         fresh[0] = True
         return rng.choice(k, n, p=mass)[np.maximum.accumulate(np.where(fresh, t, 0))]
     born, dead = np.zeros(k), np.full(k, n + 1.0)
-    if order == "late":  # a machine in one state, and then in more and more
-        start = rng.uniform(0.05, 0.4) * n
-        born[1:] = start + np.arange(k - 1) * (0.95 * n - start) / max(k - 1, 1)
-    elif order == "births":
+    if order == "births":
         born[1:] = np.sort(rng.uniform(0, 0.9 * n, k - 1))
         if rng.random() < 0.5:
             dead[:-1] = np.maximum(born[:-1] + 300, rng.uniform(0, 1.6 * n, k - 1))

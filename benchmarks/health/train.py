@@ -31,20 +31,18 @@ MEMORIES = (25.0, 50.0, 200.0, float("inf"))
 ENDS = np.arange(STRIDE, LENGTH + 1, STRIDE)
 SEEDS = (0, 1000, 2000)
 """Of the three sets of streams."""
-LATE = 4000
-"""The seed of the streams that begin with one class alone."""
-VERSION = "4"
+VERSION = "3"
 TEACHERS, BALANCE = 4, 0.2
 """Of the recipe: larger networks to learn from, and what is added to the logit of health (`cross.py`)."""
 PRUNED = ("tail within", "noise", "worst gain")
 """Signs that hardly helped on the training families and cost time: their coefficients are 0."""
 
 
-def simulated(streams: int, held_out: bool = False, seed: int = 0, late: bool = False) -> Rows:
+def simulated(streams: int, held_out: bool = False, seed: int = 0) -> Rows:
     """Rows of sequential k-means with several k and memories, and of the other clusterers."""
     parts = []
     for p, told in TOLD.items():
-        pool = [make(seed + i, p, held_out, late=late) for i in range(streams)]
+        pool = [make(seed + i, p, held_out) for i in range(streams)]
         x, y = np.stack([s.x for s in pool]), np.stack([s.y for s in pool])
         right = np.array([s.k for s in pool])
         family = np.array([(SHAPES.index(s.shape), ORDERS.index(s.order)) for s in pool])
@@ -180,8 +178,7 @@ def main() -> None:
     if given.rows.exists():
         rows = Rows(**np.load(given.rows))
     else:
-        sets = [simulated(given.streams, seed=seed) for seed in SEEDS]
-        rows = joined([*sets, simulated(3 * given.streams // 5, seed=LATE, late=True)])
+        rows = joined([simulated(given.streams, seed=seed) for seed in SEEDS])
         np.savez(given.rows, **rows._asdict())
     params = fit(rows, teachers=TEACHERS)
     params["output_bias"][0] = np.round(params["output_bias"][0] + BALANCE, 5)
