@@ -79,6 +79,8 @@ def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms, budget: Budget 
         raise ValueError(f"--node {feed.node}: a pattern of topics needs --mqtt")
     if feed.kafka and not feed.topic:
         raise ValueError("--kafka: name the topic with --topic")
+    if feed.topic and not feed.kafka:
+        raise ValueError(f"--topic {feed.topic}: needs the address of the servers, --kafka HOST:PORT")
     if feed.kafka and feed.mqtt:
         raise ValueError("--kafka and --mqtt: give only one of them")
     given = vars(feed) | vars(site)
