@@ -152,20 +152,35 @@ def _abstract(*operands: State, **params: State) -> list[State]:
     how = Scan(**params)
     # in shard_map results vary as operands do: the type of the one that varies most, in another shape
     most = max((*operands, *how.body.out_avals), key=lambda a: len(varying(a)))
-    # on explicit meshes results are divided as operands are, along their streams
-    over: list[State] = [None] * len(how.streams)
-    for a, axes in zip(operands, how.axes):
-        for level, at in enumerate(axes):
-            if at is not None and over[level] is None and a.sharding.spec:
-                over[level] = a.sharding.spec[at]
-    divided = next((a for a in operands if any(a.sharding.spec)), most)
+    divided = next((a for a in operands if any(a.sharding.spec)), most)  # on a mesh of explicit axes
+    over = _over(how, how.axes, [a.sharding.spec for a in operands])
 
     def like(i: int, dtype: np.dtype) -> State:
-        shape, where = how.result_shape(i), dict(zip(how.result_axes(i), over))
-        spec = divided.sharding.update(spec=PartitionSpec(*(where.get(d) for d in range(len(shape)))))
-        return most.update(shape=shape, dtype=dtype, weak_type=False, sharding=spec)
+        shape = how.result_shape(i)
+        sharding = divided.sharding.update(spec=_spec(len(shape), how.result_axes(i), over))
+        return most.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
 
     return [like(i, a.dtype) for i, a in enumerate(how.body.out_avals)]
+
+
+def _over(how: Scan, places: Sequence[Sequence[int | None]], specs: Sequence[Sequence[State]]) -> list[State]:
+    """For each axis of streams the axes of the mesh that divide it, as one of the arrays has it; each divides one."""
+    over: list[State] = [None] * len(how.streams)
+    taken: set[str] = set()
+    for axes, names in zip(places, specs):
+        for level, at in enumerate(axes):
+            by = names[at] if at is not None and at < len(names) else None
+            mine = {by} if isinstance(by, str) else {*(by or ())}
+            if over[level] is None and mine and not mine & taken:
+                over[level] = by
+                taken |= mine
+    return over
+
+
+def _spec(rank: int, axes: Sequence[int | None], over: Sequence[State]) -> PartitionSpec:
+    """How an array with such axes of streams is divided."""
+    where = {at: by for at, by in zip(axes, over) if at is not None}
+    return PartitionSpec(*(where.get(d) for d in range(rank)))
 
 
 def varying(aval: State) -> frozenset[str]:
@@ -336,26 +351,8 @@ def _divided(how: Scan, operands: Sequence[Array], call: Callable[[Scan, Sequenc
     places = [*how.axes, *(how.result_axes(i) for i in range(len(how.body.out_avals)))]
 
     def partition(mesh: State, given: Sequence[State], made: Sequence[State]) -> State:
-        over: list[State] = [None] * len(how.streams)
-        for a, axes in zip((*given, *made), places):
-            for level, at in enumerate(axes):
-                names = (*a.sharding.spec, *[None] * len(a.shape))
-                if at is not None and over[level] is None:
-                    over[level] = names[at]
-        taken: set[str] = set()
-        for level, by in enumerate(over):  # an axis of the mesh divides one axis of streams
-            mine = {by} if isinstance(by, str) else {*(by or ())}
-            over[level] = None if mine & taken else by
-            taken |= mine
-
-        def spec(a: State, axes: Sequence[int | None]) -> NamedSharding:
-            where: list[State] = [None] * len(a.shape)
-            for level, at in enumerate(axes):
-                if at is not None:
-                    where[at] = over[level]
-            return NamedSharding(mesh, PartitionSpec(*where))
-
-        specs = [spec(a, axes) for a, axes in zip((*given, *made), places)]
+        over = _over(how, places, [a.sharding.spec for a in (*given, *made)])
+        specs = [NamedSharding(mesh, _spec(len(a.shape), axes, over)) for a, axes in zip((*given, *made), places)]
         parts = [mesh.shape[n] if isinstance(n, str) else math.prod(mesh.shape[m] for m in n or ()) for n in over]
         local = how._replace(streams=tuple(size // part for size, part in zip(how.streams, parts)))
         n = len(given)

@@ -147,7 +147,7 @@ def native_scan(
     (steps,) = sizes
     for _ in range(3):
         carry, rows = _alike(carry, rows)
-        kinds = [jax.typeof(a) for a in carry], [_row(a) for a in rows]
+        kinds = [jax.typeof(a) for a in carry], [_part(a, True).update(weak_type=a.weak_type) for a in rows]
         made = _traced(f, (tree, rows_tree), kinds)
         found = made.body.out_avals[: len(carry)]
         if made.carry != tree or [a.shape for a in found] != [a.shape for a in carry]:
@@ -167,11 +167,12 @@ def native_scan(
     return jax.tree.unflatten(tree, out[: len(carry)]), jax.tree.unflatten(made.ys, out[len(carry) :])
 
 
-def _row(a: Array) -> State:
-    """The type of one step of `a`."""
+def _part(a: Array, timed: bool, wide: bool = False) -> State:
+    """The type of one step (`timed`) and of one stream, the last axis (`wide`), of `a`."""
     kind = jax.typeof(a)
-    where = kind.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * (a.ndim - 1)))
-    return kind.update(shape=kind.shape[1:], sharding=where)
+    shape = kind.shape[timed : a.ndim - wide]
+    where = kind.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+    return kind.update(shape=shape, sharding=where, weak_type=False)
 
 
 def _alike(a: list[Array], b: list[Array], more: frozenset[str] = frozenset()) -> tuple[list[Array], list[Array]]:
@@ -284,16 +285,10 @@ def scan_step(
     carry, given = rest[: len(carry)], rest[len(carry) :]
     lanes = [bool(streams)] * (len(carry) + 1) + [elapsed is not None and bool(streams) and elapsed.ndim > 1]
 
-    def one(a: Array, wide: bool, timed: bool) -> State:
-        kind = jax.typeof(a)
-        shape = kind.shape[timed : a.ndim - wide]
-        where = kind.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
-        return kind.update(shape=shape, sharding=where, weak_type=False)
-
     kinds = (
-        [one(a, False, False) for a in numbers],
-        [one(a, bool(streams), False) for a in carry],
-        *([one(a, wide, True)] for a, wide in zip(given, lanes[len(carry) :])),
+        [_part(a, False) for a in numbers],
+        [_part(a, False, bool(streams)) for a in carry],
+        *([_part(a, True, wide)] for a, wide in zip(given, lanes[len(carry) :])),
     )
     one_of_many = AsOneOfMany(step)
     made = _traced(one_of_many, (model_tree, state_tree, *[jax.tree.structure(0)] * len(given)), kinds)
