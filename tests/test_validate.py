@@ -81,3 +81,16 @@ def test_labels(recording):
 def test_norm(recording):
     X, U, V, A, _ = recording
     agree(icvi.Panel(indices=ALL[:3], norm=np.array([[2.0, 0.5], [0.5, 1.0]])), X, memberships=U, centers=V, active=A)
+
+
+@pytest.mark.filterwarnings("ignore:the operation 'step' has no native form")  # too large: XLA runs it, by LAPACK
+def test_covariances_of_hundreds_of_features():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 40)
+    X = rng.normal(size=(40, 300)) + y[:, None]
+    panel = icvi.Panel(indices=tuple(i for i in ALL if i.name in ("ni", "rcip", "rh")))
+    got = icvi.validate(panel, X, labels=y)
+    means = np.stack([X[y == i].mean(axis=0) for i in range(2)])
+    exact = icvi.batch(panel, X, memberships=np.eye(2)[y], centers=means)
+    for name, values in got.items():
+        np.testing.assert_allclose(values[-1], exact[name], rtol=1e-9)
