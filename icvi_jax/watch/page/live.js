@@ -71,14 +71,17 @@ async function refresh(force) {
   if (document.hidden && !force) return;
   if (busy) { again = again || force === true; return; } // what is asked for meanwhile comes right after
   busy = true;
+  const live = !paused, stopped = () => live && paused; // an answer that was on its way when the page was paused is not shown
   try {
-    fleet = await ask("api/fleet", { page, search: $("find").value, index }) || fleet;
-    if (fleet) { page = fleet.page; index = fleet.index; drawFleet(fleet, chosen); }
+    const found = await ask("api/fleet", { page, search: $("find").value, index });
+    fleet = stopped() ? fleet : found || fleet;
+    if (fleet && !stopped()) { page = fleet.page; index = fleet.index; drawFleet(fleet, chosen); }
     if (chosen === null && !shut && fleet?.found === 1 && !$("find").value) chosen = fleet.nodes[0].name; // a single node opens by itself
-    if (chosen !== null) { node = await ask("api/node", { name: chosen }); if (node) { $("node").hidden = false; drawNode(node); } }
+    const one = chosen === null ? null : await ask("api/node", { name: chosen });
+    if (chosen !== null && !stopped()) { node = one; if (node) { $("node").hidden = false; drawNode(node); } }
     document.body.dataset.ready = "yes";
   } catch (problem) { if (!(problem instanceof TypeError)) throw problem; /* the watch is away: the event source says so */ } finally { busy = false; }
-  if (again) { again = false; refresh(true); }
+  if (again && !stopped()) { again = false; refresh(true); }
 }
 
 // ---- actions of the user -----------------------------------------------------------------------------------------------
@@ -93,7 +96,7 @@ $("shut").onclick = () => { chosen = node = null; shut = true; $("node").hidden 
 $("pause").onclick = () => {
   paused = !paused;
   $("pause").textContent = paused ? "Go on" : "Pause"; $("pause").setAttribute("aria-pressed", paused);
-  if (paused) tell("paused", "paused"); else catchUp();
+  if (paused) tell("paused", "paused"); else { catchUp(); refresh(true); }
 };
 $("find").oninput = () => { page = 0; refresh(true); };
 $("colour").onchange = (e) => { index = e.target.value; refresh(true); };
