@@ -3,8 +3,9 @@ r"""Log-determinants and Mahalanobis distances of symmetric positive definite ma
 Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.numerics.ellipsoid`. There are three
 forms of the same elimination: for few features, column by column on packed triangles; for more, on full matrices, with
 code that grows with p and not p²; and for more than `LARGE` features of one stream (`HUGE` of a fleet of one, which has
-native code up to there), the Cholesky of the array library, one matrix per call. One call for several matrices would be faster, but in jaxlib 0.10 on a CPU two such calls at the
-same time wait for each other for ever (fixed in 0.11); `jax.vmap` of the last form has the same problem.
+native code up to there), the Cholesky of the array library, one matrix per call. One call for several matrices would be
+faster, but in jaxlib 0.10 on a CPU two such calls at the same time wait for each other for ever (fixed in 0.11);
+`jax.vmap` of the last form has the same problem.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ REASONS = {
     "counter": "counters; --columns uses them anyway",
     "time": "further times; --time chooses another one",
     "no reading": "no reading in any row",
+    "empty at first": "no value in the first sample, which decides what is read; --columns uses them anyway",
 }
 
 

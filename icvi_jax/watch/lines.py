@@ -221,6 +221,8 @@ class Reader:
             raise ValueError("the first sample has no number that could be a reading; name the readings with --columns")
         self.features, self.time = found, time
         why = {name: "time" if name in further else by_name(name) for name in numbers if name not in found}
+        if not self._columns:
+            why |= {name: "empty at first" for name in rest if _is_missing(record[name])}
         self.notes = sentences([(name, reason) for name, reason in why.items() if reason])
 
     def _time_of(self, record: dict[str, object]) -> str:
@@ -267,7 +269,7 @@ class Reader:
             raise ValueError(
                 f"{name!r} is missing, but the first sample had it (--columns sets what a sample must have)"
             )
-        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        if _is_missing(value):
             return math.nan
         number = self._number(value)
         if number is None:
@@ -277,6 +279,11 @@ class Reader:
         if abs(number) > LARGEST:
             raise ValueError(f"{name!r} is {number:.3g}, too large for a reading")
         return number
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value says that there is none."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in MISSING)
 
 
 def _is_day(text: str) -> bool:

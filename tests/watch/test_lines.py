@@ -48,6 +48,18 @@ def test_lines_good_and_bad():
     assert after_garbage.read("garbage") is None and after_garbage.read('{"v": 1}') == Sample("", None, (1.0,))
 
 
+def test_a_column_without_a_value_in_the_first_sample_is_said_to_be_left_out():
+    reader = Reader()
+    assert reader.read("time,rain,celsius") is None
+    assert reader.read("2024-01-01T00:00,,20.5").x == reader.read("2024-01-01T00:01,3,20.5").x == (20.5,)
+    assert reader.notes == [
+        "left out: 'rain' (no value in the first sample, which decides what is read; --columns uses them anyway)"
+    ]
+    reader = Reader(columns=["rain", "celsius"])
+    assert reader.read("time,rain,celsius") is None
+    assert np.isnan(reader.read("2024-01-01T00:00,,20.5").x[0]) and not reader.notes
+
+
 def test_labels_and_identifiers_are_left_out_by_name_and_columns_take_them():
     line = '{"node": "a", "Time [ms]": 17, "is_anomaly": 1, "id": 4, "celsius": 20.5}'
     reader = Reader()
