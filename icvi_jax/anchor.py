@@ -47,12 +47,30 @@ def is_error_code(x: Array) -> Array:
     return reduce(operator.or_, (x == code for code in ERROR_CODES))
 
 
-def set_anchor(anchor: Anchor, x: Array, there: Array) -> Anchor:
-    """Make the value of `x` (p, *streams) the origin of each column that has none yet, where it is `there`."""
+def may_be_origin(x: Array) -> Array:
+    """Whether a value may be the origin of its column: usable, and no error code."""
+    return usable(x) & ~is_error_code(x)
+
+
+def set_anchor(anchor: Anchor, x: Array, seen: Array | None = None, by_column: bool = False) -> Anchor:
+    """Make the values of `x` (p, *streams) the origins of columns that have none yet, where the sample is `seen`.
+
+    All values of a row must be fit for it, unless `by_column`.
+    """
     xp = namespace(x)
-    there = there & ~is_error_code(x)
+    good = may_be_origin(x)
+    there = good if by_column else good & xp.all(good, axis=0)
+    there = there if seen is None else there & seen
     fresh = there & ~anchor.set
     return Anchor(xp.where(fresh, x, anchor.high), anchor.low, anchor.set | there)
+
+
+def first_origin(x: Array, rows: Array) -> Array:
+    """The first of the `rows` of x (T, p) without an error code; the first of them where all have one."""
+    xp = namespace(x)
+    fit = rows & xp.all(may_be_origin(x), axis=1)
+    first: Array = x[xp.argmax(xp.astype(fit, xp.int32) + xp.astype(rows, xp.int32)), :]
+    return first
 
 
 def about(anchor: Anchor, x: Array) -> Array:
@@ -103,7 +121,7 @@ class Origin:
             if len(open_rows) == 0:
                 break
             part = X[open_rows, lo:hi]
-            good = np.asarray(usable(part) & ~is_error_code(part))
+            good = np.asarray(may_be_origin(part))
             if not self._by_column:
                 good &= good.all(axis=2, keepdims=True)
             first = good.argmax(axis=1)[:, None, :]
@@ -119,7 +137,7 @@ class Origin:
         if self._set.any():
             return False
         first = np.ascontiguousarray(X[:, 0])
-        if not np.asarray(usable(first) & ~is_error_code(first)).all():
+        if not np.asarray(may_be_origin(first)).all():
             return False
         self.value = first.astype(np.float64)
         if first.dtype != self.dtype:  # two words of the state may have fewer digits

@@ -191,7 +191,7 @@ class Panel:
         if clusters is None and self.of == "clusters":
             raise ValueError('Panel(of="clusters").step(clusters=None): say which cluster each slot belongs to')
         good = complete(x, u, centers, active)
-        state = state._replace(anchor=set_anchor(state.anchor, x, usable(x) & good))
+        state = state._replace(anchor=set_anchor(state.anchor, x, good))
         return self.advance(state, about(state.anchor, x), u, about(state.anchor, centers), active, elapsed, clusters)
 
     def advance(

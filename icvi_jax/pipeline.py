@@ -254,8 +254,7 @@ class Pipeline:
         x = xp.asarray(x, dtype=high.dtype)
         if tuple(x.shape) != tuple(high.shape):
             raise ValueError(f"Pipeline.step(x=…): expected shape {tuple(high.shape)}, got {tuple(x.shape)}")
-        fit = usable(x)
-        anchor = set_anchor(state.anchor, x, fit if self.by_column else fit & xp.all(fit, axis=0))
+        anchor = set_anchor(state.anchor, x, by_column=self.by_column)
         try:
             after, reading = self.advance(state._replace(anchor=anchor), about(anchor, x), elapsed)
         except (TypeError, ValueError, KeyError, AttributeError) as problem:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from icvi_jax.anchor import first_origin
 from icvi_jax.engine import inputs
 from icvi_jax.engine.executor import NativeProgram, program_for
 from icvi_jax.engine.scan import scan_step
@@ -134,7 +135,7 @@ def validate(
     host = given.host and not inputs.traced(panel, memberships, centers, active, gaps)
     x = np.asarray(x) if host else jnp.asarray(x)
     xp, (T, p), dtype = namespace(x), x.shape, given.dtype if host else x.dtype
-    origin = x[xp.argmax(xp.astype(xp.all(usable(x), axis=1), xp.int32)), :]  # in the precision of the samples
+    origin = first_origin(x, xp.all(usable(x), axis=1))  # in the precision of the samples
     parts: list[Array]
     if labels is not None:
         if clusters is not None:
@@ -331,7 +332,7 @@ def record(
     whole = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
     if not bool(xp.any(whole)):
         raise ValueError("batch(X=…): every sample is missing (not finite, or larger than 1e15)")
-    anchor = x[xp.argmax(xp.astype(whole, xp.int32)), :]
+    anchor = first_origin(x, whole)
     x, V = x - anchor, V - anchor
     seen = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
     gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)

@@ -246,3 +246,33 @@ def test_a_scan_names_a_state_that_does_not_fit():
     for words, state in wrong.items():
         with pytest.raises(ValueError, match=words):
             icvi.scan(PIPE, state, X)
+
+
+class TestAnErrorCodeIsNoOrigin:
+    X = np.random.default_rng(0).normal(size=(60, 2)) + [[7.0, 5.0]]
+    X[0, 0] = 2147483647.0
+
+    def test_in_a_step_as_in_a_run(self):
+        pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+        state = pipe.init(2, xp=np)
+        for x in self.X[:3].astype(np.float32):
+            state, _ = pipe.step(state, x)
+        run = icvi.run(pipe, self.X.astype(np.float32))
+        np.testing.assert_array_equal(state.anchor.high, self.X[1].astype(np.float32))
+        np.testing.assert_array_equal(run.state.anchor.high, state.anchor.high)
+
+    def test_in_a_validation(self):
+        panel, y = icvi.Panel(indices=(icvi.XieBeni(),)), np.arange(60) % 2
+        X, y[0] = self.X + 3 * y[:, None], -1
+        single = icvi.validate(panel, X, labels=y)["xb"]
+        with jax.enable_x64(True):
+            double = icvi.validate(panel, X, labels=y)["xb"]
+        np.testing.assert_allclose(single[5:], double[5:], rtol=1e-4)
+
+    def test_a_value_too_large_is_no_row_of_a_calibration(self):
+        X = np.random.default_rng(1).normal(size=(600, 1))
+        pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+        X[300] = np.nan
+        expected = icvi.calibrate(pipe, X, replicas=20)
+        X[300] = 1e16
+        assert icvi.calibrate(pipe, X, replicas=20) == expected

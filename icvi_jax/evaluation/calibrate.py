@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from icvi_jax.monitors.budget import PROMISED, rate_of
+from icvi_jax.numerics.arrays import usable
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.run import run, run_fleet
 from icvi_jax.spec import changed, whole
@@ -93,7 +94,7 @@ def calibrate(pipe: Pipeline, X: ArrayLike, *, replicas: int = 200, seed: int = 
     away = np.ones(len(x), bool)
     for t in np.flatnonzero(raised):
         away[max(0, t - AROUND[0]) : t + AROUND[1]] = False
-    away &= np.isfinite(x).all(axis=1)
+    away &= np.asarray(usable(x)).all(axis=1)
     ends = np.flatnonzero(np.convolve(away, np.ones(ORDER + 1), "valid") == ORDER + 1) + ORDER
     if len(ends) < LEAST:
         raise ValueError(f"calibrate(X=…): {len(ends)} complete quiet rows in a run; at least {LEAST} are needed")
