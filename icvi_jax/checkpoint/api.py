@@ -20,7 +20,7 @@ from icvi_jax.checkpoint import container, shards
 from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
 from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
 from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
-from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, migrated, with_reserves
+from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, grouped, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -235,6 +235,7 @@ def _understood(
     anchor = fields[".anchor.high"]
     fresh = template(kind, anchor)
     every = fields_of(fresh)
+    fields = grouped(fields, every, kind)
     new = added(fields, every)
     recall = bool(fresh.kept) and any(name.startswith(".kept") for name in new)
     fields = {name: (fields | new)[name] for name in every if name in fields or name in new} | fields if new else fields

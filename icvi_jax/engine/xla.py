@@ -285,6 +285,13 @@ def _plain(
     return state, jax.tree.map(lambda a: jnp.moveaxis(a[:rows], -1, 0), kept)
 
 
+@partial(jax.jit, static_argnums=0)
+def scan_one(step: Step, model: State, state: State, X: jax.Array, elapsed: jax.Array | None) -> State:
+    """All outputs of one stream X (T, p), without an axis of streams: matrices of one stream go to LAPACK, which two
+    streams at once may not in jaxlib 0.10 (`icvi_jax.numerics.cholesky`)."""
+    return lax.scan(lambda state, now: step(model, state, *now), state, (X, elapsed))[1]
+
+
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
     """Arrays (N, …) filled up to `room` streams."""
     if len(a) == room:

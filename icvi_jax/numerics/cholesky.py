@@ -2,10 +2,9 @@ r"""Log-determinants and Mahalanobis distances of symmetric positive definite ma
 
 Matrices come as packed lower triangles `(m, p (p + 1)/2, *streams)`, see `icvi_jax.numerics.ellipsoid`. There are three
 forms of the same elimination: for few features, column by column on packed triangles; for more, on full matrices, with
-code that grows with p and not p²; and for more than `LARGE` features of one stream (`HUGE` of a fleet of one, which has
-native code up to there), the Cholesky of the array library, one matrix per call. One call for several matrices would be
-faster, but in jaxlib 0.10 on a CPU two such calls at the same time wait for each other for ever (fixed in 0.11);
-`jax.vmap` of the last form has the same problem.
+code that grows with p and not p²; and for more than `LARGE` features of one stream, the Cholesky of the array library,
+one matrix per call. One call for several matrices would be faster, but in jaxlib 0.10 on a CPU two such calls at the
+same time wait for each other for ever (fixed in 0.11); `jax.vmap` of the last form has the same problem.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from icvi_jax.numerics.arrays import larger, namespace, reach
 SMALL = 4
 """Up to this many features the elimination works on packed columns."""
 
-LARGE, HUGE = 24, 100
-"""With more features, matrices of one stream, and of a fleet of one, go to the array library."""
+LARGE = 24
+"""With more features, matrices of one stream go to the array library."""
 
 
 def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
@@ -60,16 +59,8 @@ def gaussian(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
         return _packed(ellipsoid.columns(S, p), d, least[:, None, ...])
     spots = xp.asarray(_square(p))
     full = xp.reshape(xp.take(S, spots, axis=1), (S.shape[0], p, p, *S.shape[2:]))
-    if d.ndim > 2 and p > HUGE and math.prod(d.shape[2:]) == 1:
-        one = (a.shape[: a.ndim - d.ndim + 2] for a in (full, d, least))
-        found = _by_library(*(xp.reshape(a, shape) for a, shape in zip((full, d, least), one)))
-        return xp.reshape(found[0], least.shape), xp.reshape(found[1], least.shape)
-    return _full(full, d, least) if p <= LARGE or d.ndim > 2 else _by_library(full, d, least)
-
-
-def _by_library(full: Array, d: Array, least: Array) -> tuple[Array, Array]:
-    """The same for full matrices (m, p, p) of one stream."""
-    xp = namespace(d)
+    if p <= LARGE or d.ndim > 2:
+        return _full(full, d, least)
     pairs = [_library(full[i, ...], d[i, ...], least[i, ...]) for i in range(d.shape[0])]
     return xp.stack([F for F, _ in pairs]), xp.stack([total for _, total in pairs])
 

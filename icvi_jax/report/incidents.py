@@ -50,7 +50,7 @@ class Incidents:
     def __init__(self, agree: int = 1, within: float = WITHIN):
         self.agree, self.within = agree, within
         self.by: Agreement | None = None
-        self.step, self._stored = 1.0, list[float]()
+        self.step, self._step, self._stored = 1.0, 0.0, list[float]()
         self.members: list[Member] = []
         self.last, self.told = 0.0, False
 
@@ -72,7 +72,7 @@ class Incidents:
         """Tell the incidents that a budget promises, if it does; a row has `step` seconds, by default the budget's."""
         if self.by is None and budget is not None and budget.agree > 1:
             timed = SECONDS[budget.per] * budget.streams / budget.samples if budget.per in SECONDS else 1.0
-            self.by, self.step = budget.agreement, step or timed
+            self.by, self.step = budget.agreement, self._step or step or timed
             if self.by is not None and self._stored:
                 self.by.restore(self._stored)
 
@@ -92,12 +92,14 @@ class Incidents:
     def stored(self) -> dict[str, object]:
         """What a restart needs."""
         found: dict[str, object] = {"members": [list(member) for member in self.members], "last": self.last}
-        return found if self.by is None else found | {"by": self.by.stored()}
+        if self.by is None:
+            return found | ({"by": self._stored, "step": self._step} if self._stored else {})
+        return found | {"by": self.by.stored(), "step": self.step}
 
     def restore(self, stored: Mapping[str, Stored]) -> None:
         """Go on from what `stored` returned."""
         self.members, self.last = [Member(*member) for member in stored["members"]], float(stored["last"])
-        self._stored = [float(number) for number in stored.get("by", ())]
+        self._stored, self._step = [float(number) for number in stored.get("by", ())], float(stored.get("step", 0))
 
 
 def sentence_of(members: Sequence[Member], nodes: int) -> str:

@@ -24,7 +24,7 @@ TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 GAP = " '\u2019\u00a0\u2009\u202f"
 """Separators of thousands other than commas and points: several kinds of spaces and apostrophes."""
 EXPONENT = r"([eE][+-]?\d+)?"
-DOUBT = " (it could also mean another date)"
+DOUBT, DOUBTFUL_NUMBER = " (it could also mean another date)", " (it could also mean another number)"
 COMMA, THOUSANDS = "decimal commas", "thousands separators"
 ORDINARY = rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}"
 
@@ -111,7 +111,7 @@ def column_of(connection: DuckDBPyConnection, name: str, position: int, delimite
         if not best:
             return Column(name, position, "number", values[best])
         example = _example(connection, cell, values[best], f"{present} AND try_cast({cell} AS DOUBLE) IS NULL")
-        doubt = DOUBT if best in (1, 2) and parsed[1] == parsed[2] == count else ""
+        doubt = DOUBTFUL_NUMBER if best in (1, 2) and parsed[1] == parsed[2] == count else ""
         return Column(name, position, "number", values[best], None, forms[best].name, example + doubt)
     if parsed[best]:
         return Column(name, position, "mixed", values[best], bad[best])

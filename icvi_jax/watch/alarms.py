@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 
 from icvi_jax.report.alarm_text import MEANING, alarm_word
-from icvi_jax.report.incidents import sentence_of
+from icvi_jax.report.incidents import WITHIN, sentence_of
 from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.report.trust import HEALTH
 from icvi_jax.types import Alarm
@@ -64,14 +64,17 @@ def agreed(
     budget: Budget | None = None,
 ) -> list[tuple[str, dict[str, object]]]:
     """The alarms that enough nodes agree with, each with the sentence of its incident; the others are not told."""
-    shard.incidents.agree = agree
-    shard.incidents.follow(budget)
+    if not alarms:
+        return []
+    step, dated = shard.row_step()
+    shard.incidents.agree, shard.incidents.within = agree, max(WITHIN, step) if dated else 5 * step
+    shard.incidents.follow(budget, step)
     told = []
     for id, record in alarms:
         if record["alarm"] == "recovered":
             continue
         at = seconds(record["time"])  # type: ignore[arg-type]  # as `alarms_of` has it
-        at = shard.incidents.last if math.isnan(at) else at
+        at = int(str(record["sample"])) * shard.incidents.step if math.isnan(at) else at
         when = time_in_words(record["time"], int(str(record["sample"])))  # type: ignore[arg-type]
         text = shard.incidents.add(str(record["node"]), at, when, str(record["cause"] or ""), len(shard.rows))
         members = shard.incidents.members

@@ -300,6 +300,11 @@ class Shard:
             self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
         return Tick(samples, rows, depth, numbers, reading, self._describe(rows, numbers, reading.alarms))
 
+    def row_step(self) -> tuple[float, bool]:
+        """The usual time between two samples of a node, and whether it is in seconds; 1 where there are no times."""
+        gaps = [(c.gap / (c.unit or 1), c.unit > 0) for c in self.clocks.values() if c.gap]
+        return (float(np.median([gap for gap, _ in gaps])), gaps[0][1]) if gaps else (1.0, False)
+
     def recent(self, row: int, number: int) -> NDArray[np.float64]:
         """The last readings of a node up to its sample `number` (from 1), oldest first, (n, p)."""
         at = np.arange(max(0, number - RECENT), number) % RING

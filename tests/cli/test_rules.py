@@ -116,9 +116,9 @@ def test_numbers_read_back_as_they_were_meant(tmp_path):
         (
             "a;b\n1,234;1\n2,345;2\n",
             [1.234, 2.345],
-            "decimal commas in 'a': '1,234' is 1.234 (it could also mean another date)",
+            "decimal commas in 'a': '1,234' is 1.234 (it could also mean another number)",
         ),
-        ('a,b\n"1,234",1\n"2,345",2\n', [1234, 2345], "in 'a': '1,234' is 1234 (it could also mean another date)"),
+        ('a,b\n"1,234",1\n"2,345",2\n', [1234, 2345], "in 'a': '1,234' is 1234 (it could also mean another number)"),
         ("a;b\n1,234,567;1\n1,5;2\n", None, "'1,234,567' is not a number"),
     ],
 )

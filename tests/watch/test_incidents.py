@@ -4,13 +4,16 @@ import io
 import json
 
 import numpy as np
+import pytest
 from watching import PIPE, begun, messages
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
+from icvi_jax.report.incidents import Member
 from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
+from icvi_jax.watch.neighbours import FILE, Neighbours
 from icvi_jax.watch.source import Message
 
 
@@ -52,6 +55,34 @@ def test_only_what_enough_nodes_say_is_told_and_a_restart_forgets_nothing(tmp_pa
     found = [json.loads(line)["node"] for line in (first + again.out.getvalue()).splitlines()]
     assert sorted(found) == sorted(alarm["node"] for alarm in told)
     assert PIPE is not None
+
+
+@pytest.mark.parametrize("step", [600, None])
+def test_agreement_is_counted_in_rows_where_they_are_long_or_have_no_times(step):
+    """Two nodes change in adjacent rows, two others hundreds of rows apart."""
+    x = np.random.default_rng(0).normal(size=(900, 4))
+    for node, row in enumerate((300, 301, 500, 800)):
+        x[row:, node] += 12
+    start = np.datetime64("2024-01-01T00:00", "s")
+    when = [{} if step is None else {"time": str(start + np.timedelta64(step * t, "s"))} for t in range(900)]
+    lines = [json.dumps({"node": f"n{n}", **when[t], "flow": x[t, n]}).encode() for t in range(900) for n in range(4)]
+    watch = begun(agree=2)
+    watch.take(messages(lines))
+    told = [json.loads(line) for line in watch.out.getvalue().splitlines()]
+    assert told and {alarm["node"] for alarm in told} <= {"n0", "n1"} and all(alarm["sample"] < 320 for alarm in told)
+
+
+def test_alarms_of_neighbours_are_no_reason_to_stop(tmp_path, capsys):
+    mine, other = tmp_path / "a", tmp_path / "b"
+    mine.mkdir(), other.mkdir()
+    (other / FILE).write_text(json.dumps([[["n1", 10.0, "10:00", ""], ["n2", 11.0, "10:01", ""]], 2]))
+    own = [Member("n1", 12.0, "10:02", "")]
+    found, nodes = Neighbours(mine).joined(own, 1, 300.0)
+    assert [member.node for member in found] == ["n2", "n1"] and nodes == 3  # one node of two partitions counts once
+    (other / FILE).write_text(json.dumps([[["n2", "soon", "10:01", ""]], 2]))
+    assert Neighbours(mine).joined(own, 1, 300.0) == (own, 1)
+    gone = Neighbours(tmp_path / "gone")
+    assert gone.joined(own, 1, 300.0)[0] == own and "No such file" in capsys.readouterr().err
 
 
 def test_a_fleet_tells_incidents(tmp_path, capsys):
