@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
+from icvi_jax.monitors.agreement import Agreement
 
 
 def test_shared_over_streams_and_time():
@@ -148,4 +149,14 @@ def test_the_rate_to_ask_for_gives_what_it_says():
 def test_where_no_rate_keeps_the_promise_none_is_named(monkeypatch):
     monkeypatch.setattr("icvi_jax.evaluation.calibrate._count", lambda pipe, made, names: np.full(len(made), 0.01))
     got = icvi.calibrate(ALONE, np.random.default_rng(0).normal(size=(600, 1)), replicas=3)
-    assert np.isnan(got.ask) and "no rate down to 1 in 10,000" in str(got)
+    assert np.isnan(got.ask) and "none of the rates that were tried" in str(got)
+
+
+def test_quiet_rows_of_an_agreement_count_one_by_one():
+    short, long = Agreement(2e-3, 1e5), Agreement(2e-3, 1e5)
+    for row in range(5001):
+        alarms = {0: 2, 700: 1, 5000: 1}.get(row, 0)
+        long.add(row, alarms)
+        if alarms:
+            short.add(row, alarms)
+    np.testing.assert_allclose(short.stored(), long.stored(), rtol=1e-9)

@@ -55,7 +55,7 @@ class Calibration(NamedTuple):
             + (
                 f"asking for {1e4 * self.ask:.3g} gave {1e4 * self.got:.3g}"
                 if self.ask > 0
-                else "no rate down to 1 in 10,000 gives what was promised: watch less, or give it more rows"
+                else "none of the rates that were tried gives what was promised: watch less, or give it more rows"
             )
         )
 

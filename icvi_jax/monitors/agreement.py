@@ -45,9 +45,9 @@ class Agreement:
         if row <= self.begun:
             return False
         if row > self.row:
-            past = 0 if self.row < 0 else min(row - self.row, 1000)  # rows that are over, all but one without alarms
-            for _ in range(past - (self.begun == self.row)):
-                self.evidence, self.alarms = self._now(), 0
+            past = 0 if self.row < 0 else row - self.row - (self.begun == self.row)
+            if past:  # rows that are over: one with its alarms, the others without
+                self.evidence, self.alarms = self._quiet(self._now(), past - 1), 0
             self.row = row
         self.alarms += alarms
         begins = sum(self._now()) >= self.rows * len(RATIOS)
@@ -74,6 +74,12 @@ class Agreement:
 
     def _now(self) -> list[float]:
         return [_e_value(ratio, self.alarms, self.mean) * (m + 1) for ratio, m in zip(RATIOS, self.evidence)]
+
+    def _quiet(self, evidence: list[float], rows: int) -> list[float]:
+        """The evidence after so many rows without alarms: the sum of M' = L (M + 1)."""
+        falls = [self.mean * (ratio - 1) for ratio in RATIOS]  # of log L
+        sums = [math.expm1(-a * rows) / math.expm1(-a) for a in falls]
+        return [math.exp(-a * rows) * m + math.exp(-a) * s for a, s, m in zip(falls, sums, evidence)]
 
 
 def _e_value(ratio: float, alarms: int, mean: float) -> float:

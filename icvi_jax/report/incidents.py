@@ -53,11 +53,12 @@ class Incidents:
         self.step, self._step, self._stored = 1.0, 0.0, list[float]()
         self.members: list[Member] = []
         self.last, self.told = 0.0, False
+        self._counted: tuple[int, list[str]] = -1, []  # a row, and the nodes of which an alarm was counted in it
 
     def add(self, node: str, at: float, when: str, column: str, nodes: int) -> str:
         """Add an alarm; returns the sentence of its incident where enough nodes agree, otherwise an empty text."""
         if self.by is not None:
-            self._tell(at, bool(column), self.by)
+            self._tell(node, at, bool(column), self.by)
         elif self.members and not abs(at - self.last) <= self.within:
             self.members = []
         self.last = at
@@ -76,10 +77,14 @@ class Incidents:
             if self.by is not None and self._stored:
                 self.by.restore(self._stored)
 
-    def _tell(self, at: float, counts: bool, by: Agreement) -> None:
-        """Count an alarm by the budget; one of an index counts only for its node, since early ones are too many."""
+    def _tell(self, node: str, at: float, counts: bool, by: Agreement) -> None:
+        """Count an alarm by the budget, a node once a row; one of an index counts only for its node, since early ones
+        are too many."""
         row = int(at // self.step)
-        if counts:
+        if row > self._counted[0]:
+            self._counted = row, []
+        if counts and node not in self._counted[1]:
+            self._counted[1].append(node)
             by.add(row)
         self.told = by.begun >= 0 and row - by.begun < FOLLOW
         if not self.told:
@@ -94,12 +99,14 @@ class Incidents:
         found: dict[str, object] = {"members": [list(member) for member in self.members], "last": self.last}
         if self.by is None:
             return found | ({"by": self._stored, "step": self._step} if self._stored else {})
-        return found | {"by": self.by.stored(), "step": self.step}
+        return found | {"by": self.by.stored(), "step": self.step, "counted": list(self._counted)}
 
     def restore(self, stored: Mapping[str, Stored]) -> None:
         """Go on from what `stored` returned."""
         self.members, self.last = [Member(*member) for member in stored["members"]], float(stored["last"])
         self._stored, self._step = [float(number) for number in stored.get("by", ())], float(stored.get("step", 0))
+        row, counted = stored.get("counted", (-1, []))
+        self._counted = int(row), list(counted)
 
 
 def sentence_of(members: Sequence[Member], nodes: int) -> str:

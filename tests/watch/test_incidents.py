@@ -9,7 +9,7 @@ from watching import PIPE, begun, messages
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
-from icvi_jax.report.incidents import Member
+from icvi_jax.report.incidents import Incidents, Member
 from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
@@ -117,6 +117,17 @@ def test_nodes_of_different_partitions_agree_through_the_shared_folder(tmp_path)
     assert len({alarm["incident"] for alarm in told}) == 1
     for watch, _, _ in workers:
         watch.close()
+
+
+def test_two_alarms_of_one_node_in_a_row_count_once():
+    def evidence(*nodes):
+        some = Incidents()
+        some.follow(icvi.Budget.of(9e-5, streams=4), 1.0)
+        for node in nodes:
+            some.add(node, 7.0, "", "flow", 4)
+        return some.stored()["by"]
+
+    assert evidence("n0", "n0") == evidence("n0") != evidence("n0", "n1")
 
 
 BUDGET = icvi.Budget.parse("1/month", streams=8, interval=60)
