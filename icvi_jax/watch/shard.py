@@ -102,6 +102,7 @@ class Shard:
         self.late = ReorderBuffer(late)
         self.live = Live(pipe, len(self.features), (), keep=KEEP, capacity=ROOM)
         self.rows: dict[str, int] = {}
+        self._said_held = False
         self.taken = self.samples = self.old = 0
         self.positions: dict[str, int] = {}
         self.more: dict[str, Stored] = {}
@@ -355,6 +356,10 @@ class Shard:
                 continue
             first = np.concatenate([self._recent[row, :past], x[row, : LEAST_ROWS - past]])
             self._held[row], self._other[row] = held_columns(first)
+            if np.isfinite(self._held[row]).all() and not self._said_held:
+                self._said_held = True
+                node = next(name for name, at in self.rows.items() if at == row)
+                say(f"node {node!r}: each column is a counter or has two values so far: no clusters until one has more")
             before = first[:past]
             if (np.isfinite(self._held[row]) & np.isfinite(before) & (before != self._held[row])).any():
                 begun[row] = before

@@ -221,6 +221,12 @@ def test_what_says_nothing_is_held_however_samples_come(tmp_path):
     assert sum("'pump' (only two values" in note or "'packets' (counters" in note for note in table.notes) == 2
 
 
+def test_a_watch_says_that_it_has_nothing_to_cluster(capsys):
+    shard = Shard(PIPE, ["pump"], judge=True)
+    shard.take([(node, str(t), (t % 2,)) for t in range(30) for node in "ab"])
+    assert capsys.readouterr().err.count("each column is a counter or has two values so far") == 1
+
+
 def test_later_rows_do_not_change_how_earlier_ones_are_read(tmp_path):
     """A column that has two values in the first half says nothing there, whether the second half is in the file or
     not."""
