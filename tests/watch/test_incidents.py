@@ -59,9 +59,9 @@ def test_only_what_enough_nodes_say_is_told_and_a_restart_forgets_nothing(tmp_pa
 
 @pytest.mark.parametrize("step", [600, None])
 def test_agreement_is_counted_in_rows_where_they_are_long_or_have_no_times(step):
-    """Two nodes change in adjacent rows, two others hundreds of rows apart."""
+    """Alarms of two nodes are in adjacent rows, those of two others hundreds of rows apart."""
     x = np.random.default_rng(0).normal(size=(900, 4))
-    for node, row in enumerate((300, 301, 500, 800)):
+    for node, row in enumerate((300, 302, 500, 800)):
         x[row:, node] += 12
     start = np.datetime64("2024-01-01T00:00", "s")
     when = [{} if step is None else {"time": str(start + np.timedelta64(step * t, "s"))} for t in range(900)]
@@ -161,3 +161,7 @@ def test_a_fleet_tells_the_incidents_of_its_budget(tmp_path, capsys):
     assert main(["fleet", str(path), "--false-alarms", "1/month", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "incidents, as promised: 1\n" in said and "of 8 nodes changed " in said
+
+
+def test_a_topic_without_servers_is_refused(capsys):
+    assert main(["watch", "--topic", "readings"]) == 2 and "--kafka HOST:PORT" in capsys.readouterr().err
