@@ -35,24 +35,6 @@ def test_below_one_in_ten_thousand_streams_must_agree():
     assert fewer.agree < budget.agree and fewer.expected <= 0.1 + 1e-9
 
 
-def test_incidents_are_those_of_the_definition():
-    """M' = L (M + 1) for six ratios, L the likelihood ratio of Poisson numbers, and a mean that reaches the rows."""
-    budget = icvi.Budget.parse("1/day", streams=2_000, interval=600)
-    mean, ratios = 5 * 1e-4 * 2_000, np.array([1.5, 2, 3, 6, 15, 50])
-    counts = np.random.default_rng(1).poisson(np.where(np.arange(3_000) // 500 % 2, 2.5, 0.5))
-    raised = np.arange(2_000)[:, None] < counts
-    m, expected = np.zeros(6), []
-    for alarms in counts:
-        m = ratios**alarms * np.exp(-mean * (ratios - 1)) * (m + 1)
-        expected.append(bool(m.mean() >= 144))
-        m = m * (1 - expected[-1])
-    assert 3 < sum(expected) < 300
-    assert budget.incidents(raised).tolist() == expected
-    one_by_one = budget.agreement
-    found = [any([one_by_one.add(t) for _ in range(alarms)]) for t, alarms in enumerate(counts)]
-    assert found == expected
-
-
 def test_incidents_of_quiet_streams_are_as_rare_as_promised():
     budget = icvi.Budget.parse("4/day", streams=500, interval=600)
     rng, days = np.random.default_rng(0), 200

@@ -191,17 +191,22 @@ def test_budget(time):
                         icvi.Budget.parse(f"{number}/{time}", streams, interval)
                 else:
                     got = icvi.Budget.parse(f"{number}/{time}", streams, interval)
-                    assert (got.rate, got.agree, got.expected) == pytest.approx(want, rel=1e-12)
+                    assert (got.rate, got.agree, got.expected, got.rows) == pytest.approx(want, rel=1e-12)
                 met.add(want and min(want[1], 2))
     assert met == {None, 1, 2}
 
 
-def test_incidents():
-    raised = np.random.default_rng(0).random((50, 400)) < np.linspace(0, 0.03, 400)
-    plan = icvi.Budget.parse("1/week", streams=50, interval=600)
-    begins = np.flatnonzero(plan.incidents(raised))
-    assert plan.agree > 1 and len(begins) > 5
-    assert begins.tolist() == incidents(raised.T, plan.rows)
+@pytest.mark.parametrize(("text", "streams"), [("1/week", 50), ("1/day", 2_000), ("1/month", 20_000)])
+def test_incidents(text, streams):
+    rng, usual = np.random.default_rng(streams), 5e-4 * streams
+    plan = icvi.Budget.parse(text, streams, interval=600)
+    counts = rng.poisson(usual * np.where(np.arange(600) // 60 % 2, rng.choice([1.5, 3, 20], 600), 0.3))
+    counts[300] = streams
+    want, one_by_one = incidents(counts, plan.rows, streams), plan.agreement
+    one_by_one.add(0, 0)  # else it begins with the first alarm
+    assert plan.incidents(np.arange(streams)[:, None] < counts).tolist() == want
+    assert [any([one_by_one.add(t) for _ in range(alarms)]) for t, alarms in enumerate(counts)] == want
+    assert 5 < sum(want) < 400
 
 
 def follow(clusterer, x, norm=None):

@@ -20,15 +20,14 @@ from oracles.distress import distress as oracle  # noqa: E402
 
 
 def listen(monitor, values, goal="min", positive=True, seen=None, xp=np, dtype=np.float64):
-    """Codes, scores and standing along `values` (T, *streams), and the final state."""
+    """Codes, scores, standing and p along `values` (T, *streams), and the final state."""
     values = np.asarray(values)
     state, alarms = monitor.init(values.shape[1:], xp, dtype), []
     seen = np.ones(values.shape, bool) if seen is None else seen
     for value, here in zip(values, seen):
         state, alarm = monitor.step(state, xp.asarray(value, dtype=dtype), xp.asarray(here), goal, positive)
-        alarms.append([np.asarray(part) for part in alarm])
-    codes, scores, standing, *_ = (np.stack(part) for part in zip(*alarms))
-    return codes, scores, standing, state
+        alarms.append([np.asarray(part) for part in (alarm.code, alarm.score, alarm.standing, alarm.p)])
+    return (*(np.stack(part) for part in zip(*alarms)), state)
 
 
 def series(seed, samples=1200):
@@ -50,30 +49,34 @@ def series(seed, samples=1200):
 
 
 class TestDistressEqualsItsDefinition:
-    @pytest.mark.parametrize(
-        "settings",
-        [{}, {"factor": 2.0, "patience": 30}, {"memory": 20, "warm": 15, "width": 4.0, "back": 0.2}],
-        ids=str,
-    )
-    @pytest.mark.parametrize("goal", ["min", "max"])
-    def test_against_a_plain_state_machine(self, settings, goal):
-        values = np.stack([series(seed) for seed in range(24)], 1)
-        values = values if goal == "min" else 1 / np.where(values == 0, np.nan, values)
-        codes, _, standing, _ = listen(icvi.Distress(**settings), values, goal)
-        expected = [oracle(v, goal, **settings) for v in values.T]
-        np.testing.assert_array_equal(codes, np.stack([e["code"] for e in expected], 1))
-        np.testing.assert_array_equal(standing, np.stack([e["standing"] for e in expected], 1))
-        assert set(np.unique(codes)) == {0, 1, 2, 3}
-
-    @pytest.mark.parametrize("rate", [1e-2, 1e-3])
-    def test_a_learned_threshold_equals_the_plain_loop(self, rate):
-        values = np.stack([series(seed, 1500) for seed in range(24)], 1)
-        values[::97] *= 8  # lone samples
-        codes, _, standing, state = listen(icvi.Distress(false_alarms=rate), values)
-        expected = [oracle(v, false_alarms=rate) for v in values.T]
-        np.testing.assert_array_equal(codes, np.stack([e["code"] for e in expected], 1))
-        np.testing.assert_array_equal(standing, np.stack([e["standing"] for e in expected], 1))
-        assert (state.threshold.reserve > 0).any() and set(np.unique(codes)) == {0, 1, 2, 3}
+    @pytest.mark.parametrize("learned", [False, True])
+    @pytest.mark.parametrize("positive", [True, False])
+    def test_whatever_the_settings_and_the_values(self, positive, learned):
+        met, reserves = set(), 0.0
+        for trial in range(6):
+            rng = np.random.default_rng([trial, positive, learned])
+            values = np.stack([series(seed, 900) for seed in rng.integers(1000, size=6)], 1)
+            values[:: rng.integers(40, 200)] *= 8  # lone samples
+            values[rng.integers(700) :][: rng.integers(300), 0] = 1.0
+            if not positive:
+                values = np.log(np.where(values > 0, values, np.nan)) * 10.0 ** rng.integers(-3, 4)
+            goal, seen = str(rng.choice(["min", "max"])), rng.random(values.shape) > 0.03
+            if goal == "max":
+                values = 1 / np.where(values == 0, np.nan, values) if positive else -values
+            settings = {"factor": 1.5, "width": 0.3, "patience": 4, "memory": 2, "warm": 3, "back": 0.1}
+            other = {"factor": 6.0, "width": 2.5, "patience": 60, "memory": 100, "warm": 40, "back": 0.6}
+            settings = {name: (settings if rng.random() < 0.3 else other)[name] for name in settings}
+            settings |= {"false_alarms": 10 ** rng.uniform(-4, -1.2)} if learned else {}
+            codes, scores, standing, p, state = listen(icvi.Distress(**settings), values, goal, positive, seen)
+            reserves = max(reserves, state.threshold.reserve.max()) if learned else 1.0
+            for n, column in enumerate(np.where(seen, values, np.nan).T):
+                want = oracle(column, goal, signed=not positive, **settings)
+                np.testing.assert_array_equal(codes[:, n], want["code"], err_msg=f"trial {trial}, stream {n}")
+                np.testing.assert_array_equal(standing[:, n], want["standing"])
+                np.testing.assert_allclose(scores[:, n], want["score"], rtol=1e-9, atol=1e-9)
+                np.testing.assert_allclose(p[:, n], want["p"], rtol=1e-7)
+                met |= set(want["code"].tolist())
+        assert met == {0, 1, 2, 3} and reserves > 0
 
     def test_any_shape_of_fleet(self):
         values = np.stack([series(seed, 300) for seed in range(6)], 1)
@@ -108,7 +111,7 @@ class TestValuesThatAreNoNumbers:
         for end in (30, 205, 330):  # warm-up, an episode, distress
             values = np.exp(0.1 * np.random.default_rng(0).normal(size=end))
             values[200:] *= 50
-            state = listen(monitor, values)[3]
+            state = listen(monitor, values)[-1]
             after, alarm = monitor.step(state, np.asarray(value), np.asarray(True), "min", True)
             missing, same = monitor.step(state, np.asarray(1.0), np.asarray(False), "min", True)
             for old, new, gone in zip(state, after, missing):
@@ -127,28 +130,28 @@ class TestValuesThatAreNoNumbers:
         rng = np.random.default_rng(1)
         y = np.concatenate([np.full(300, 5.0), 5 + spread * rng.normal(size=400)])
         y[500:520] += 8
-        codes, _, _, state = listen(icvi.Distress(), np.exp(y) if positive else y, positive=positive)
+        codes, *_, state = listen(icvi.Distress(), np.exp(y) if positive else y, positive=positive)
         assert np.flatnonzero(codes).tolist() == [500, 520] and codes[500] == 1 and codes[520] == 2
         assert state.spread == pytest.approx(spread, rel=0.5), "the spread of what came after was not learned"
 
     def test_a_jump_from_a_constant_is_a_spike_where_there_is_a_factor(self):
         y = np.concatenate([np.zeros(300), np.full(300, 3.0)])
-        codes, _, standing, _ = listen(icvi.Distress(), np.exp(y))
+        codes, _, standing, *_ = listen(icvi.Distress(), np.exp(y))
         assert codes[300] == 1 and codes[400] == 3 and standing[-1]
         assert listen(icvi.Distress(), y, positive=False)[2][-1], "without a factor it is distress, when it stays"
 
     def test_a_constant_would_freeze_the_level(self, monkeypatch):
         values = np.exp(np.concatenate([np.zeros(300), np.linspace(0, 1.5, 600)]))
-        assert listen(icvi.Distress(), values)[3].level > 1
+        assert listen(icvi.Distress(), values)[-1].level > 1
         monkeypatch.setattr(module, "FINEST", -1.0)  # the plain rule
-        assert listen(icvi.Distress(), values)[3].level == 0
+        assert listen(icvi.Distress(), values)[-1].level == 0
 
 
 class TestDistress:
     def test_a_level_that_creeps_up_without_a_jump(self):
         for noise in (0.0, 0.2):
             y = np.linspace(0, 5, 2000) + noise * np.random.default_rng(2).normal(size=2000)
-            codes, _, standing, _ = listen(icvi.Distress(), np.exp(y))
+            codes, _, standing, *_ = listen(icvi.Distress(), np.exp(y))
             first = np.flatnonzero(codes)[0]
             assert codes[first] == 3 and first < 1700 and standing[first:].all()
             flat = np.exp(np.concatenate([np.full(300, y[0]), y]))
@@ -166,7 +169,7 @@ class TestDistress:
         np.testing.assert_array_equal(listen(icvi.Distress(), 2.0**20 * logs, positive=False)[0], signed)
 
     def test_distress_stands_from_a_3_to_the_next_2(self):
-        codes, _, standing, _ = listen(icvi.Distress(), np.stack([series(seed) for seed in range(24)], 1))
+        codes, _, standing, *_ = listen(icvi.Distress(), np.stack([series(seed) for seed in range(24)], 1))
         for c, s in zip(codes.T, standing.T):
             now = False
             for code, stands in zip(c, s):
@@ -179,7 +182,7 @@ class TestDistress:
         y[300:320, 1] += 4
         y[300:, 2] += 4
         y[300:, 3] += 8
-        codes, scores, standing, _ = listen(icvi.Distress(), np.exp(y - [0, 5, 10, 15]))  # units differ
+        codes, scores, standing, *_ = listen(icvi.Distress(), np.exp(y - [0, 5, 10, 15]))  # units differ
         assert (scores[:, 0] == 0).all() and (scores[:300] == 0).all() and (scores[330:, 1] == 0).all()
         assert scores[301, 1] == pytest.approx(4 / math.log(6), rel=0.15)
         assert (np.argsort(scores[599]) == [0, 1, 2, 3]).all() and standing[599].tolist() == [False, False, True, True]
@@ -190,13 +193,13 @@ class TestDistress:
         y = -5 + rng.normal(size=(900, 3))
         y[400:430, 1] += 15
         y[400:, 2] += 15
-        codes, scores, standing, _ = listen(icvi.Distress(), -y, goal="max", positive=False)
+        codes, scores, standing, *_ = listen(icvi.Distress(), -y, goal="max", positive=False)
         assert not codes[:, 0].any() and standing[-1].tolist() == [False, False, True]
         assert codes[400, 1] == 1 and 2 in codes[430:434, 1] and codes[500, 2] == 3
         assert (np.argsort(scores[-1]) == [0, 1, 2]).all()
 
     def test_counters_stop_instead_of_turning_negative(self):
-        state = listen(icvi.Distress(), np.exp(0.1 * np.random.default_rng(5).normal(size=60)))[3]
+        state = listen(icvi.Distress(), np.exp(0.1 * np.random.default_rng(5).normal(size=60)))[-1]
         full = state._replace(learned=np.asarray(COUNT_LIMIT, np.int32))
         after, alarm = icvi.Distress().step(full, np.asarray(1.0), np.asarray(True), "min", True)
         assert after.learned == COUNT_LIMIT and after.learned.dtype == np.int32 and alarm.code == 0
@@ -240,7 +243,7 @@ class TestPageHinkley:
                     alarm = g > 3.0
                     past, g = ([], 0.0) if alarm else ([*past, y], g)
                 expected.append(int(alarm))
-            codes, scores, standing, _ = listen(monitor, values)
+            codes, scores, standing, *_ = listen(monitor, values)
             np.testing.assert_array_equal(codes, expected)
             assert not standing.any() and ((scores > 1) <= (codes == 1)).mean() > 0.95 and sum(expected) > 0
 

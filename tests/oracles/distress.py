@@ -1,107 +1,139 @@
-"""Distress as a plain state machine, written from docs/reference/definitions.md alone."""
+"""Distress, plain and with a learned threshold: from docs/reference/definitions.md alone, one value at a time."""
 
-from math import exp, expm1, inf, isfinite, log, nan, sqrt
+import math
 
 import numpy as np
-
-B = 15
 
 
 def clip(a, c):
     return min(max(a, -c), c)
 
 
-def badness(value, goal, signed):
-    """y of an index value, NaN where there is none."""
-    if not isfinite(value) or (not signed and value <= 0):
-        return nan
-    y = value if signed else log(value)
-    return y if goal == "min" else -y
+class Tail:
+    """Block maxima of d: n, mean, variance."""
+
+    def __init__(self):
+        self.n, self.mu, self.s = 4, 0.6, 0.4
+
+    def learn(self, e):
+        self.n += 1
+        g = max(1 / self.n, 1 / 200)
+        self.mu, self.s = self.mu + g * e, math.sqrt((1 - g) * (self.s**2 + g * e**2))
+
+    def scale(self, floor):
+        return 0.7797 * max(self.s, floor) * (1 + 2 / self.n)
+
+
+class Distress:
+    """``step(value)`` is (code, score, p, standing) of one value of an index, NaN where there is none."""
+
+    BLOCK = 15
+
+    def __init__(self, sign, signed, factor, width, patience, memory, warm, back, rate):
+        self.sign, self.signed = sign, signed
+        self.factor, self.width, self.patience, self.memory = factor, width, patience, memory
+        self.warm, self.back, self.rate = warm, back, rate
+        self.n, self.m, self.s = 0, 0.0, 0.0
+        self.spike = self.distress = False
+        self.age, self.peak, self.home = 0, 0.0, 0.0
+        self.lowest, self.top = math.inf, -math.inf
+        self.tail, self.kappa, self.ready, self.block = Tail(), 0.0, True, []
+        self.since, self.score = -1, 0.0
+
+    def step(self, value):
+        if not math.isfinite(value) or (not self.signed and value <= 0):
+            return 0, self.score, math.nan, self.distress
+        y = self.sign * (value if self.signed else math.log(value))
+        learned = self.rate is not None
+        eps = 1e-5 * max(abs(self.m), abs(y)) if self.signed else 1e-5
+        c = max(self.s, eps)
+        f = self.factor * c if self.signed else math.log(self.factor)
+        a = (0.0 if self.signed else 0.2) if self.distress else f
+        theta = math.inf if self.signed and self.s <= eps else max(a, self.width * c)
+        d, p = y - self.m, math.nan
+        phi = eps if self.signed else 0.1
+        if learned:
+            tail = self.tail
+            gumbel = math.log(-math.log(1 - self.rate * self.BLOCK)) + 0.5772
+            height = max(phi, tail.mu - tail.scale(phi) * gumbel)
+            t = 0.6 if self.distress else 0.5 + self.kappa
+            theta = min(max(1.0, t) * height, max(theta, t * height))
+            if tail.n >= 6:
+                b = -(d - tail.mu) / tail.scale(phi) - 0.5772
+                p = -math.expm1(-math.exp(b)) if b < 700 else 1.0
+        before, code = self.distress, 0
+        if self.spike:
+            code = self.watch(y, d, theta, before)
+        elif self.n >= self.warm and d > theta and (not learned or (self.tail.n >= 6 and self.ready)):
+            code, self.spike, self.age, self.peak = 1, True, 0, y
+            self.ready, self.block = False, []
+        else:
+            warm = self.n >= self.warm
+            code = self.learn(y, eps, c, f, before)
+            if learned and warm:
+                self.quiet(d)
+        if self.spike or self.distress:
+            self.since += 1
+            over = max(0.0, y - (self.home if self.distress else self.m))
+            unit = (theta or 1.0) if learned else f
+            self.score = over / unit * (1 + self.since / self.patience)
+        else:
+            self.since, self.score = -1, 0.0
+        return code, self.score, p, self.distress
+
+    def watch(self, y, d, theta, before):
+        self.age += 1
+        self.peak = max(self.peak, y)
+        if d <= self.back * min(self.peak - self.m, theta):
+            self.spike = False
+            if self.rate is not None and self.age < 35:
+                self.tail.learn(min(self.peak - self.m - self.tail.mu, 6 * self.tail.s))
+                if not before:
+                    self.kappa = min(1.5, self.kappa + 0.4)
+            return 0 if before else 2
+        if self.age >= self.patience:
+            self.spike, self.distress = False, True
+            self.home = self.home if before else self.m
+            self.top, self.n, self.m = max(self.top, y), 10, y
+            return 3
+        return 0
+
+    def learn(self, y, eps, c, f, before):
+        if self.s <= eps and self.n >= 10 and abs(y - self.m) > 3 * eps:
+            self.n = 0
+        if self.n == 0:
+            self.m = y
+        e = y - self.m
+        r = abs(e) if self.n < 10 else 3 * c
+        g = max(1 / (self.n + 1), 1 / self.memory)
+        self.m += g * clip(e, r)
+        self.s += g * (1.2533 * min(abs(e), r) - self.s)
+        self.n += 1
+        if not before and self.n >= self.warm:
+            self.lowest = min(self.lowest, self.m)
+            if self.m - self.lowest >= 2 * f and self.m > self.lowest:
+                self.distress, self.home, self.top = True, self.lowest, max(self.top, y)
+                return 3
+        if before and y - self.home <= self.back * (self.top - self.home):
+            self.distress, self.top, self.lowest = False, -math.inf, math.inf
+            return 2
+        return 0
+
+    def quiet(self, d):
+        tail = self.tail
+        self.block.append(d)
+        if len(self.block) == self.BLOCK:
+            if self.ready:
+                tail.learn(clip(max(max(self.block), tail.mu - 1.5 * tail.s) - tail.mu, 6 * tail.s))
+            self.kappa = max(0.0, self.kappa - 0.4 * self.rate * self.BLOCK)
+            self.ready, self.block = True, []
 
 
 def distress(
     values, goal="min", *, signed=False, factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5,
     false_alarms=None,
 ):  # fmt: skip
-    """Code, score, p and standing after each value of an index; NaN: there is none."""
-    n, m, s, spike, stands, lowest, top = 0, 0.0, 0.0, False, False, inf, -inf
-    age = since = 0
-    peak = home = 0.0
-    learned = false_alarms is not None
-    tail_n, mu, spread, kappa, ready, count, largest = 4, 0.6, 0.4, 0.0, True, 0, -inf
-    score = 0.0
-    out = []
-
-    def learn_tail(e):
-        nonlocal tail_n, mu, spread
-        tail_n += 1
-        g = max(1 / tail_n, 1 / 200)
-        mu += g * e
-        spread = sqrt((1 - g) * (spread**2 + g * e * e))
-
-    for value in values:
-        y = badness(value, goal, signed)
-        code, p = 0, nan
-        if isfinite(y):
-            eps = 1e-5 * max(abs(m), abs(y)) if signed else 1e-5
-            c = max(s, eps)
-            f = factor * c if signed else log(factor)
-            theta = max((0 if signed else 0.2) if stands else f, width * c)
-            if signed and s <= eps:
-                theta = inf
-            before = m
-            if learned:
-                least = eps if signed else 0.1
-                scale = 0.7797 * max(spread, least) * (1 + 2 / tail_n)
-                quantile = max(least, mu - scale * (log(-log(1 - false_alarms * B)) + 0.5772))
-                t = 0.6 if stands else 0.5 + kappa
-                theta = min(max(1, t) * quantile, max(theta, t * quantile))
-                if tail_n >= 6:
-                    p = -expm1(-exp(min(-(y - m - mu) / scale - 0.5772, 700)))
-            stood, was = stands, stands or spike
-            if spike:
-                age, peak = age + 1, max(peak, y)
-                if y - m <= back * min(peak - m, theta):
-                    spike, code = False, 0 if stands else 2
-                    if learned and age < 35:
-                        learn_tail(min(peak - m - mu, 6 * spread))
-                        kappa = kappa if stands else min(1.5, kappa + 0.4)
-                elif age >= patience:
-                    spike, code = False, 3
-                    home, stands = home if stands else m, True
-                    top, n, m = max(top, y), 10, y
-            elif n >= warm and y - m > theta and (not learned or tail_n >= 6 and ready):
-                spike, code, age, peak = True, 1, 0, y
-                ready, count, largest = False, 0, -inf
-            else:
-                if learned and n >= warm:
-                    count += 1
-                    if ready:
-                        largest = max(largest, y - m)
-                    if count == B:
-                        if largest > -inf:
-                            learn_tail(clip(max(largest, mu - 1.5 * spread) - mu, 6 * spread))
-                        kappa = max(0, kappa - 0.4 * false_alarms * B)
-                        ready, count, largest = True, 0, -inf
-                if s <= eps and n >= 10 and abs(y - m) > 3 * eps:
-                    n = 0
-                if n == 0:
-                    m = y
-                e = y - m
-                r = abs(e) if n < 10 else 3 * c
-                g = max(1 / (n + 1), 1 / memory)
-                m += g * clip(e, r)
-                s += g * (1.2533 * min(abs(e), r) - s)
-                n += 1
-                if not stands and n >= warm:
-                    lowest = min(lowest, m)
-                    if m - lowest >= 2 * f and m > lowest:
-                        stands, code, home, top = True, 3, lowest, max(top, y)
-                if stood and y - home <= back * (top - home):
-                    stands, code, top, lowest = False, 2, -inf, inf
-            since = since + 1 if was and (stands or spike) else 0
-            scale = theta if learned else f
-            base = home if stands else before
-            score = max(0, y - base) / (scale or 1) * (1 + since / patience) if spike or stands else 0.0
-        out.append((code, score, p, stands))
-    return dict(zip(("code", "score", "p", "standing"), map(np.array, zip(*out, strict=True)), strict=True))
+    """Codes, scores, p and standing along the values of an index."""
+    one = Distress(1 if goal == "min" else -1, signed, factor, width, patience, memory, warm, back, false_alarms)
+    parts = zip(*map(one.step, values), strict=True)
+    return dict(zip(("code", "score", "p", "standing"), map(np.array, parts), strict=True))
