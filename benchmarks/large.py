@@ -2,6 +2,7 @@
 
     python benchmarks/large.py                     # 100 million rows of 2,000, 10,000 and 100,000 nodes, two columns
     python benchmarks/large.py --rows 2e6 --nodes 1000 --kills 3
+    python benchmarks/large.py --nodes 2000 --kills 2 --default 1e7 --write     # docs/results/large.csv
 
 Rows are in time order, the nodes one after another, as a recorder writes them. Rates are by the clock and by processor
 time: on a machine that does nothing else, rows a second are near `2 × rows / CPU` on two cores. Peak memory is that of
@@ -72,36 +73,42 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=1e8)
     parser.add_argument("--nodes", type=int, nargs="+", default=[2_000, 10_000, 100_000])
     parser.add_argument("--kills", type=int, default=0, help="kill a second run so often, resume, compare")
-    parser.add_argument("--default", action="store_true", help="also without -k 3, as it is by default")
+    parser.add_argument("--default", type=float, default=0.0, help="also so many rows of 1,000 nodes without -k 3")
     parser.add_argument("--folder", type=pathlib.Path, help="keep tables and results here")
     parser.add_argument("--write", action="store_true", help="write docs/results/large.csv")
     given = parser.parse_args()
-    rows, found = int(given.rows), []
+    found = []
+    cases = [(int(given.rows), nodes, ["-k", "3"]) for nodes in given.nodes]
+    cases += [(int(given.default), 1000, options) for options in (["-k", "3"], []) if given.default]
     with tempfile.TemporaryDirectory() as other:
         folder = given.folder or pathlib.Path(other)
         folder.mkdir(parents=True, exist_ok=True)
-        for nodes in given.nodes:
+        for rows, nodes, options in cases:
             source = folder / f"{rows}-{nodes}.parquet"
             if not source.exists():
                 make(source, rows, nodes)
-            for options in (["-k", "3"], *([[]] if given.default else [])):
-                out = folder / f"out-{nodes}-{len(options)}"
-                seconds, cpu, peak = run(source, out, options)
-                kills = 0
-                if given.kills and options:
-                    broken = folder / f"killed-{nodes}"
-                    for n in range(given.kills):
-                        part = run(source, broken, options, seconds * (n + 1) / (given.kills + 1))
-                        peak, kills = max(peak, part[2]), kills + (not (broken / "alarms.csv").exists())
-                    run(source, broken, options)
-                    for name in RESULTS:
-                        if (broken / name).read_bytes() != (out / name).read_bytes():
-                            raise SystemExit(f"{name} differs after {kills} kills")
-                row = [f"{rows:,}", f"{nodes:,}", " ".join(options) or "default", f"{seconds:.0f}", f"{cpu:.0f}"]
-                row += [f"{rows / seconds:,.0f}", f"{rows / cpu:,.0f}", f"{peak:,.0f}", str(kills)]
-                row.append(look(out / "report.html"))
-                found.append(row)
-                print("  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row)), flush=True)
+            out = folder / f"out-{rows}-{nodes}-{len(options)}"
+            seconds, cpu, peak = run(source, out, options)
+            kills = 0
+            if given.kills and options:
+                broken = folder / f"killed-{rows}-{nodes}"
+                for n in range(given.kills):
+                    part = run(source, broken, options, seconds * (n + 1) / (given.kills + 1))
+                    peak, kills = max(peak, part[2]), kills + (not (broken / "alarms.csv").exists())
+                run(source, broken, options)
+                for name in RESULTS:
+                    if (broken / name).read_bytes() != (out / name).read_bytes():
+                        raise SystemExit(f"{name} differs after {kills} kills")
+            row = [f"{rows:,}", f"{nodes:,}", " ".join(options) or "default", f"{seconds:.0f}", f"{cpu:.0f}"]
+            row += [
+                f"{rows / seconds:,.0f}",
+                f"{rows / cpu:,.0f}",
+                f"{peak:,.0f}",
+                str(kills),
+                look(out / "report.html"),
+            ]
+            found.append(row)
+            print("  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row)), flush=True)
     if given.write:
         tables.write("large", COLUMNS, found)
 

@@ -44,7 +44,11 @@ def derived(*, init: Literal[False] = False) -> Any:
     return dataclasses.field(init=init, repr=False, compare=False, default=None)
 
 
-_NUMPY = (np.generic, np.ndarray)
+def _plain(value: object) -> object:
+    """NumPy's and JAX's numbers as Python's, also arrays without axes, so that checks see them; tracers stay."""
+    if isinstance(value, jax.Array) and (isinstance(value, jax.core.Tracer) or not value.is_fully_addressable):
+        return value
+    return value.item() if isinstance(value, (np.generic, np.ndarray, jax.Array)) and value.ndim == 0 else value
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(required, derived))
@@ -64,8 +68,7 @@ def spec(cls: type[T]) -> type[T]:
         for name, v in values.items():
             if isinstance(v, str) and kinds.get(name) == "float":
                 raise ValueError(f"{cls.__name__}({name}={v!r}): expected a number")
-        # NumPy's numbers are numbers, also as arrays without axes: checks and comparisons see Python's.
-        made(self, **{name: v.item() if isinstance(v, _NUMPY) and v.ndim == 0 else v for name, v in values.items()})
+        made(self, **{name: _plain(v) for name, v in values.items()})
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above

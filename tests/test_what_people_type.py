@@ -1,5 +1,7 @@
 """What a person types at a prompt: printing a run, tables, NumPy's numbers, and messages for what cannot be."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -60,9 +62,11 @@ def test_columns_may_be_called_by_numbers_and_masked_is_missing():
 def test_numbers_of_numpy_are_numbers_and_are_checked():
     assert icvi.SequentialKMeans(k=np.int64(3)) == icvi.SequentialKMeans(k=3)
     assert icvi.Panel(indices=(icvi.XieBeni(),), forgetting=np.float64(0.9)).forgetting == 0.9
-    for wrong in (np.float32(1.2), np.array(1.2), 1.2):
+    for wrong in (np.float32(1.2), np.array(1.2), 1.2, jnp.float32(1.2), jnp.asarray(1.2)):
         with pytest.raises(ValueError, match=r"forgetting=1\.2"):
             icvi.Panel(indices=(icvi.XieBeni(),), forgetting=wrong)
+    traced = jax.vmap(lambda lam: icvi.Panel(indices=(icvi.XieBeni(),), forgetting=lam).forgetting)
+    assert traced(jnp.array([0.9, 1.2])).shape == (2,)  # tracers have no value to be checked
     with pytest.raises(ValueError, match=r"Panel\(forgetting='0\.9'\): expected a number"):
         icvi.Panel(indices=(icvi.XieBeni(),), forgetting="0.9")
 

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from icvi_jax.cli.alarms import budget_of
-from icvi_jax.cli.clusterers import choosing_k, leaves_k_open
+from icvi_jax.cli.clusterers import MANY, choosing_k, leaves_k_open
 from icvi_jax.cli.compute import remember_programs
 from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
@@ -39,7 +39,7 @@ def watch(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8, whatever the terminal uses
     budget = budget_of(alarms, nodes=feed.nodes)
-    model, which = _choosing_k(model, site.checkpoint, feed.nodes or 1)
+    model, which = _choosing_k(model, site.checkpoint, feed.nodes)
     for note in which:
         say(note)
     pipe = pipeline_of(model, alarms=alarms, budget=budget)
@@ -53,12 +53,15 @@ def watch(
     return 0 if good else 2
 
 
-def _choosing_k(model: Model, folder: Path | None, nodes: int) -> tuple[Model, list[str]]:
+def _choosing_k(model: Model, folder: Path | None, nodes: int | None) -> tuple[Model, list[str]]:
     """As for files; but a folder that was begun with one k, or with several, goes on with what it has."""
     kept = kept_clusterer(folder) if folder and leaves_k_open(model) else ""
     if kept:
         return replace(model, k="auto" if kept == Portfolio.__name__ else SequentialKMeans.usual), []
-    return choosing_k(model, nodes)
+    if nodes is None and leaves_k_open(model):
+        many = f"for more than {MANY:,} nodes give --nodes: it is {SequentialKMeans.usual} then, as in files"
+        return choosing_k(model)[0], [f"k is chosen live; {many}"]
+    return choosing_k(model, nodes or 1)
 
 
 def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms, budget: Budget | None = None) -> Service:

@@ -121,8 +121,8 @@ def ends_summer(seconds: float) -> bool:
 
 
 def believed_rows(times: Times) -> tuple[NDArray[np.bool_], Times, list[str]]:
-    """Which rows of a recording have a time that can be believed, the times in an order that runs forward in the hour
-    that comes twice, and notes.
+    """Which rows of a recording have a time that can be believed, the times, and notes. In the hour that comes twice
+    the times are those of its end and some microseconds, so that they run forward.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def believed_rows(times: Times) -> tuple[NDArray[np.bool_], Times, list[str]]:
     step = np.diff(number)
     if not step.size or (step.min() > 0 and step.max() <= max(GAPS * np.median(step), DAY * unit_of(number[0]))):
         return keep, times, []
-    clock, waiting, again = Clock(), -1, 0
+    clock, waiting, again, late = Clock(), -1, 0, 0
     fixed = number.copy()
     for row, when in enumerate(number.tolist()):
         verdict = clock.judge(when, dates)
@@ -152,8 +152,9 @@ def believed_rows(times: Times) -> tuple[NDArray[np.bool_], Times, list[str]]:
             continue
         if waiting >= 0 and verdict is not Verdict.OLD:
             keep[waiting], waiting = False, -1
-        if verdict is Verdict.AGAIN:
-            fixed[row], again = clock.last, again + 1
+        late = late + 1 if verdict is Verdict.AGAIN else 0
+        if late:
+            fixed[row], again = (clock.last or 0) + late, again + 1
         if verdict is not Verdict.OLD:
             clock.advance(when, verdict)
     if waiting >= 0:

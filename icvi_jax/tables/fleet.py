@@ -35,14 +35,39 @@ class Readings(NamedTuple):
         return Readings(self.node[which], None if self.times is None else self.times[which], self.x[which])
 
 
-def believed(node: NDArray[np.int64], times: Times, nodes: Sequence[str], notes: list[str]) -> NDArray[np.bool_]:
-    """Which rows have a time that can be believed, given those of the same node; notes say which nodes have others."""
-    keep = np.ones(len(node), bool)
+def believed(
+    node: NDArray[np.int64], times: Times, nodes: Sequence[str], notes: list[str]
+) -> tuple[NDArray[np.bool_], Times]:
+    """Which rows have a time that can be believed, given those of the same node, and the times in the order of each
+    node; notes say which nodes have others."""
+    keep, fixed, doubts = np.ones(len(node), bool), times.copy(), dict[str, list[str]]()
     for rows in rows_by_node(node, len(node)) if len(node) else ():
-        good, _, doubts = believed_rows(times[rows])
-        keep[rows] = good
-        notes.extend(f"{nodes[node[rows[0]]]}: {note}" for note in doubts if not good.all())
-    return keep
+        keep[rows], fixed[rows], doubts[nodes[node[rows[0]]]] = believed_rows(times[rows])
+    notes += told_once(list(doubts), list(doubts.values()))
+    return keep, fixed
+
+
+def first_readings(rows: Readings, notes: list[str]) -> Readings:
+    """Of several readings of a node and column at one time the first stays, as live. Nodes in which more than half
+    would be lost have times too coarse to tell rows apart: there all stay."""
+    if rows.times is None:
+        return rows
+    order = np.lexsort((rows.times, rows.node))
+    node, when = rows.node[order], rows.times[order]
+    slot = np.cumsum((np.diff(node, prepend=-1) != 0) | np.append(True, when[1:] != when[:-1]))
+    if slot[-1] == len(slot):
+        return rows
+    x = rows.x.copy()
+    again = np.zeros(x.shape, bool)
+    for j in range(x.shape[1]):
+        known = np.isfinite(x[order, j])
+        again[order[known][1:], j] = np.diff(slot[known]) == 0
+    counts = [np.bincount(rows.node, some.sum(axis=1)) for some in (again, np.isfinite(x))]
+    again &= (2 * counts[0] <= counts[1])[rows.node][:, None]
+    if again.any():
+        notes.append(f"{int(again.sum()):,} readings have the time of one before of their node and column: left out")
+    x[again] = np.nan
+    return rows._replace(x=x)
 
 
 def align(
@@ -382,12 +407,13 @@ def _fleet(
 ) -> Fleet:
     """Leave out columns that are not readings and times that cannot be, and put the rest on one time axis."""
     if readings.times is not None:
-        readings = readings.some(believed(readings.node, readings.times, nodes, picked.notes))
+        keep, axis = believed(readings.node, readings.times, nodes, picked.notes)
+        readings = readings._replace(times=axis).some(keep)
         when = np.zeros(0) if readings.times is None else seconds_of(readings.times)
         if (np.diff(when) < 0).any():  # what is a code or a counter is judged by what was before
             readings = readings.some(np.lexsort((when, readings.node)))
     features, x = sift(shown, features, readings.x, picked.notes, picked.chosen, readings.node, keep_codes)
-    readings = readings._replace(x=check_samples(shown, x, features))
+    readings = first_readings(readings._replace(x=check_samples(shown, x, features)), picked.notes)
     x, axis, notes = align(shown, readings, len(nodes), every)
     return Fleet(shown, nodes, features, x, axis, picked.time.name if picked.time else "", (*picked.notes, *notes))
 

@@ -336,7 +336,7 @@ class LargeTable:
         node, times, x = node.reshape(-1), rows.times, rows.x
         names = [self.nodes[n] for n in who]
         if times is not None and not _even(node, times):
-            keep = believed(node, times, names, notes)
+            keep, times = believed(node, times, names, notes)
             node, times, x = node[keep], times[keep], x[keep]
         x = sift(self.shown, self.features, x, notes, self.picked.chosen, node, self._keep_codes, judge=False)[1]
         key = times

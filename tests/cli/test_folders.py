@@ -116,10 +116,10 @@ def test_dates_beside_numbers_are_refused(folder):
         read_fleet(folder(a_csv=rows(), b_csv=numbers))
 
 
-def test_readings_of_one_time_are_said_to_be_averaged(folder):
+def test_rows_of_one_time_are_said_to_be_left_out(folder):
     lines = rows(seed=1)
     fleet = read_fleet(folder(a_csv=rows(), b_csv=[*lines[:20], *lines[10:]]))
-    assert "20 readings have the time of another one of their node and column: means are taken" in fleet.notes
+    assert "b.csv: 10 rows have the time of one before: left out" in fleet.notes
     assert fleet.x.shape == (2, 60, 2)
 
 

@@ -14,7 +14,7 @@ import pytest
 from watching import PIPE, begun, messages
 
 from icvi_jax.cli import main
-from icvi_jax.tables import read
+from icvi_jax.tables import read, read_fleet
 from icvi_jax.tables.clock import believed_rows
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.sample import order
@@ -176,6 +176,49 @@ def test_the_hour_that_comes_twice_is_kept(tmp_path, capsys):
     assert keep.all() and (np.diff(fixed) >= np.timedelta64(0, "us")).all() and "6 rows are in the hour" in notes[0]
 
 
+@pytest.mark.parametrize("layout", ["file", "folder", "long"])
+@pytest.mark.parametrize("what", ["repeats", "autumn"])
+def test_a_time_that_comes_twice_has_one_rule_in_run_fleet_and_watch(tmp_path, what, layout):
+    """The first row of a time counts; in the hour in which clocks are set back all rows do, in their order."""
+    times, x = station(400)
+    rows = [(str(t), *row) for t, row in zip(times, x.tolist())]
+    rows[200:200] = [(rows[n][0], rows[n][1] + 50, rows[n][2]) for n in (195, 199, 199)] if what == "repeats" else []
+    if what == "autumn":
+        shift = np.datetime64("2024-10-25T00:00", "s") - START
+        utc = times + shift
+        local = utc + np.where(utc < np.datetime64("2024-10-27T01:00"), 7200, 3600).astype("timedelta64[s]")
+        rows = [(str(t), *row) for t, row in zip(local, x.tolist())]
+    shard = Shard(PIPE, ["temp", "flow"])
+    shard.take([("a", t, (temp, flow)) for t, temp, flow in rows])
+    assert (shard.samples, shard.old) == (400, len(rows) - 400)
+    (tmp_path / "in").mkdir()
+    lines = [f"{t},{a!r},{b!r}" for t, a, b in rows]
+    for node in "ab":
+        (tmp_path / "in" / f"{node}.csv").write_text("\n".join(["time,temp,flow", *lines]))
+    (tmp_path / "long.csv").write_text("\n".join(["node,time,temp,flow", *(f"{n},{r}" for r in lines for n in "ab")]))
+    if layout == "file":
+        table = read(tmp_path / "in" / "a.csv")
+        found, notes, clock = table.x, table.notes, table.times
+    else:
+        fleet = read_fleet(tmp_path / ("in" if layout == "folder" else "long.csv"))
+        assert fleet.x.shape == (2, 400, 2) and np.array_equal(*fleet.x)
+        found, notes, clock = fleet.x[0], fleet.notes, fleet.times
+    np.testing.assert_array_equal(found, x)
+    assert (np.diff(clock) > np.timedelta64(0, "us")).all()
+    said = "rows are in the hour that came twice" if what == "autumn" else "have the time of one before"
+    assert any(said in note for note in notes)
+
+
+def test_times_too_coarse_to_tell_rows_apart_lose_no_row(tmp_path):
+    lines = [f"2024-03-{1 + n // 10:02d},{n % 7 + 0.5},{n % 5 + 0.25}" for n in range(200)]
+    (tmp_path / "in.csv").write_text("\n".join(["time,temp,flow", *lines]))
+    assert len(read(tmp_path / "in.csv").x) == 200
+    (tmp_path / "long.csv").write_text("\n".join(["node,time,temp,flow", *(f"{n},{r}" for r in lines for n in "ab")]))
+    fleet = read_fleet(tmp_path / "long.csv")
+    assert fleet.x.shape == (2, 20, 2) and any("means are taken" in note for note in fleet.notes)
+    assert fleet.x[0, 0, 0] == pytest.approx(np.mean([n % 7 + 0.5 for n in range(10)]))
+
+
 def with_quiet_columns(rows=400):
     """A counter, a pump that is on or off, and a gauge that has a third value in row 250; and what each is held at."""
     times, x = station(rows)
@@ -266,3 +309,6 @@ def test_a_watch_with_very_many_nodes_or_an_older_folder_has_one_k(tmp_path, cap
     assert code == 0 and "continuing after 40 samples" in err
     _, err, code = watched(text, "-k", "auto", *folder)
     assert code == 2 and "of another configuration" in err
+    _, err, code = watched(text)  # it cannot know how many nodes will come
+    assert code == 0 and "for more than 1,000 nodes give --nodes" in err
+    assert "--nodes" not in watched(text, "--nodes", "1")[1]
