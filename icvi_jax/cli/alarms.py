@@ -9,7 +9,7 @@ import numpy as np
 
 from icvi_jax.cli.options import Alarms
 from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
-from icvi_jax.monitors.budget import SECONDS
+from icvi_jax.monitors.budget import SECONDS, amount
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
@@ -136,6 +136,17 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
             message = f"{hint}give the seconds between two rows of a node with --interval"
         message = re.sub(r"^(Budget\([^:]*|'.*'): ", "", message)  # the option names it here
         raise ValueError(f"--false-alarms {alarms.false_alarms}: {message}") from None
+
+
+def with_any_rate(alarms: Alarms) -> Alarms:
+    """The alarms with a rate that every table can have, to check the other options; what is no rate is refused."""
+    if alarms.false_alarms.strip().lower() == NONE:
+        return alarms
+    try:
+        amount(alarms.false_alarms)
+    except ValueError as error:
+        raise ValueError(f"--false-alarms {alarms.false_alarms}: {str(error).partition(': ')[2]}") from None
+    return replace(alarms, false_alarms="10/10000")
 
 
 def interval_of(data: Table | Fleet) -> float | None:

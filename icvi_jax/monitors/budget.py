@@ -32,6 +32,23 @@ SECONDS = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629746.0}
 """A month is a twelfth of a year."""
 
 
+def amount(text: str) -> tuple[float, str]:
+    """How many false alarms a text names, and in what, such as (20.0, "day"); whether they can be promised depends on
+    the streams."""
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", text)
+    try:
+        alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
+        per = over if over in SECONDS else "sample"
+        alarms = alarms if per != "sample" else alarms / float(over)
+    except (ValueError, ZeroDivisionError):
+        alarms = 0.0
+    if not 0 < alarms < float("inf"):
+        raise ValueError(
+            f"{text!r}: expected false alarms such as 10/10000 (samples), 2/hour, 20/day, 1/week or 2/month"
+        )
+    return alarms, per
+
+
 class Budget(NamedTuple):
     """A budget divided over streams.
 
@@ -164,17 +181,7 @@ class Budget(NamedTuple):
         >>> Budget.parse("10/10000").rate, Budget.parse("20/day", streams=340, interval=600).per
         (0.001, 'day')
         """
-        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", text)
-        try:
-            alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
-            per = over if over in SECONDS else "sample"
-            alarms = alarms if per != "sample" else alarms / float(over)
-        except (ValueError, ZeroDivisionError):
-            alarms = 0.0
-        if not 0 < alarms < float("inf"):
-            raise ValueError(
-                f"{text!r}: expected false alarms such as 10/10000 (samples), 2/hour, 20/day, 1/week or 2/month"
-            )
+        alarms, per = amount(text)
         return cls.of(alarms, per, streams, interval)
 
     @classmethod

@@ -97,9 +97,8 @@ class Incidents:
     def stored(self) -> dict[str, object]:
         """What a restart needs."""
         found: dict[str, object] = {"members": [list(member) for member in self.members], "last": self.last}
-        if self.by is None:
-            return found | ({"by": self._stored, "step": self._step} if self._stored else {})
-        return found | {"by": self.by.stored(), "step": self.step, "counted": list(self._counted)}
+        by, step = (self._stored, self._step) if self.by is None else (self.by.stored(), self.step)
+        return found | ({"by": by, "step": step, "counted": list(self._counted)} if by else {})
 
     def restore(self, stored: Mapping[str, Stored]) -> None:
         """Go on from what `stored` returned."""

@@ -219,6 +219,22 @@ def test_bad_options_are_refused_before_the_table_is_divided(made, tmp_path, cap
     assert not list(tmp_path.glob("unfinished/*.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        ("30/hour", ""),  # too many for one node, not for twelve
+        ("1/day", "ask for at least"),  # too few for one node; for twelve, incidents are promised
+        ("300/hour", "at most one in 15"),  # too many for twelve
+        ("none", "change needs a rate"),
+    ],
+)
+def test_a_budget_is_judged_by_the_nodes_of_the_table(made, tmp_path, capsys, rate, expected):
+    options = ["--large", "-k", "2", "--false-alarms", rate, "--out", str(tmp_path)]
+    assert (main(["fleet", str(made / "a.parquet"), *options]) == 0) == (not expected)
+    said = capsys.readouterr()
+    assert expected in said.err and (expected or "over 12 nodes" in said.out)
+
+
 def test_text_after_the_rows_that_show_the_kinds_is_refused(made, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(large, "HEAD", 1000)
     connection = duckdb.connect(str(made / "plant.db"), read_only=True)

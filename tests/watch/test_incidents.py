@@ -130,6 +130,21 @@ def test_two_alarms_of_one_node_in_a_row_count_once():
     assert evidence("n0", "n0") == evidence("n0") != evidence("n0", "n1")
 
 
+def test_evidence_is_kept_by_a_restart_that_saves_before_its_first_alarm():
+    budget, some = icvi.Budget.of(9e-5, streams=4), Incidents()
+    some.follow(budget, 2.0)
+    some.add("n0", 7.0, "", "flow", 4)
+    idle = Incidents()  # restarted, saved, and stopped, without an alarm
+    idle.restore(json.loads(json.dumps(some.stored())))
+    again = Incidents()
+    again.restore(json.loads(json.dumps(idle.stored())))
+    again.follow(budget, 60.0)  # the length of a row is that of before
+    for one in (some, again):
+        one.add("n0", 7.0, "", "flow", 4)
+        one.add("n1", 9.0, "", "flow", 4)
+    assert again.stored() == some.stored() and len(some.stored()["by"]) == 9 and some.stored()["step"] == 2.0
+
+
 BUDGET = icvi.Budget.parse("1/month", streams=8, interval=60)
 
 
