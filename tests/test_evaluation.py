@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from math import isnan
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -247,6 +250,35 @@ def test_prequential_indices_of_many_streams_in_pieces_and_of_scikit_learn():
         assert got["purity"][2, n - 1] == got["cmm"][2, n - 1] == pytest.approx(purity)
     short = prequential(truth[:, -400:], labels[:, -400:], 0.9)["ari"][:, -1]
     np.testing.assert_allclose(prequential(truth, labels, 0.9)["ari"][:, -1], short, atol=1e-9)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.97])
+def test_prequential_is_one_operation_over_streams_in_numpy_and_jax(forgetting):
+    random = np.random.default_rng(1)
+    truth, labels = random.integers(-1, 3, (5, 300)), random.integers(-1, 6, (5, 300))
+    labels[3] += 1000 * (labels[3] >= 0)  # names of clusters may be large
+    got = prequential(truth, labels, forgetting)
+    for n in range(5):
+        for name, values in prequential(truth[n], labels[n], forgetting).items():
+            np.testing.assert_array_equal(got[name][n], values)
+    labels[3] -= 1000 * (labels[3] >= 0)
+    with jax.enable_x64(True):
+        a, b = jnp.asarray(truth), jnp.asarray(labels)
+        plain = prequential(a, b, forgetting)
+        assert isinstance(plain["ari"], np.ndarray)  # how many classes there are is not known before
+        one = partial(prequential, forgetting=forgetting, classes=3, clusters=6)
+        mapped = jax.jit(jax.vmap(one))(a, b)
+        for found in (plain, one(a, b), jax.jit(one)(a, b), mapped):
+            for name, values in got.items():
+                np.testing.assert_allclose(found[name], values, atol=1e-9)
+        rates = jnp.array([1.0, forgetting])
+        several = jax.vmap(lambda lam: prequential(a, b, lam, classes=3, clusters=6)["v"])(rates)
+        np.testing.assert_allclose(several[1], got["v"], atol=1e-9)
+    half = jax.jit(one)(jnp.asarray(truth), jnp.asarray(labels))
+    for name, values in got.items():
+        np.testing.assert_allclose(half[name], values, atol=1e-3)
+    with pytest.raises(ValueError, match="needs classes= and clusters="):
+        jax.jit(prequential)(truth, labels)
 
 
 @pytest.mark.parametrize(

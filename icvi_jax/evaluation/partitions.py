@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from array_api_compat import is_jax_array
+from jax.core import Tracer
+from numpy.typing import ArrayLike, NDArray
+
+from icvi_jax.spec import whole
 
 
 def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
@@ -40,7 +48,14 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
     return float(2 * (n * P - A * B) / (n * (A + B) - 2 * A * B))
 
 
-def prequential(truth: ArrayLike, labels: ArrayLike, forgetting: float = 1.0) -> dict[str, np.ndarray]:
+def prequential(
+    truth: ArrayLike,
+    labels: ArrayLike,
+    forgetting: float = 1.0,
+    *,
+    classes: int | None = None,
+    clusters: int | None = None,
+) -> dict[str, Any]:
     r"""External indices at every sample, for streams whose truth is known, with or without forgetting.
 
     With weights :math:`w_j = λ^{n−j}`, the faded table :math:`N_{ab} = Σ w_j [c_j = a][l_j = b]` of classes and
@@ -54,13 +69,16 @@ def prequential(truth: ArrayLike, labels: ArrayLike, forgetting: float = 1.0) ->
       class that have no cluster, and noise inside a cluster. It is the cluster mapping measure with all connectivities
       1, since there are no distances here.
 
-    Both partitions with one group only: 1. No sample with a cluster: `purity` is NaN.
+    Both partitions with one group only: 1. No sample with a cluster: `purity` is NaN. A sample takes O(classes ×
+    clusters) time, and all streams of (N, T) take their steps together.
 
     Parameters
     ----------
     truth, labels : (T,) or (N, T), integers. −1 is noise: in `truth` a class of its own, which no cluster is mapped to;
         in `labels` no cluster, which counts as a group of its own for pairs and entropies.
     forgetting : λ in (0, 1]; 1 never forgets.
+    classes, clusters : how many there are, for labels from −1 to one less; then JAX arrays are computed by JAX, also
+        inside `jax.jit` and `jax.vmap`, in its default precision.
 
     Returns
     -------
@@ -71,72 +89,109 @@ def prequential(truth: ArrayLike, labels: ArrayLike, forgetting: float = 1.0) ->
     >>> {name: round(float(v[-1]), 3) for name, v in prequential([0, 0, 1, 1], [5, 5, 7, 5]).items()}
     {'ari': 0.0, 'nmi': 0.346, 'v': 0.344, 'purity': 0.75, 'cmm': 0.75}
     """
-    classes, clusters = np.asarray(truth), np.asarray(labels)
-    if classes.shape != clusters.shape or classes.ndim not in (1, 2):
-        raise ValueError(
-            f"prequential: expected truth and labels (T,) or (N, T), got {classes.shape}, {clusters.shape}"
-        )
-    for field, array in (("truth", classes), ("labels", clusters)):
+    sized = classes is not None and clusters is not None
+    traced = is_jax_array(truth) or is_jax_array(labels)
+    if traced and not sized and any(isinstance(one, Tracer) for one in (truth, labels)):
+        raise ValueError("prequential: inside jax.jit or jax.vmap it needs classes= and clusters=, how many there are")
+    xp: Any = jnp if traced and sized else np
+    a, b = xp.asarray(truth), xp.asarray(labels)
+    if a.shape != b.shape or a.ndim not in (1, 2):
+        raise ValueError(f"prequential: expected truth and labels (T,) or (N, T), got {a.shape}, {b.shape}")
+    for field, array in (("truth", a), ("labels", b)):
         if array.dtype.kind not in "iub":
             raise ValueError(f"prequential({field}=…): expected integers, got {array.dtype}; −1 is noise")
-    if not 0 < forgetting <= 1:
+    for field, many in (("classes", classes), ("clusters", clusters)):
+        if many is not None:
+            whole("prequential", field, many)
+    if not isinstance(forgetting, Tracer) and not 0 < forgetting <= 1:
         raise ValueError(f"prequential(forgetting={forgetting!r}): expected 0 < forgetting <= 1")
-    streams = [_prequential(c, k, float(forgetting)) for c, k in zip(np.atleast_2d(classes), np.atleast_2d(clusters))]
-    stacked = {name: np.stack([stream[name] for stream in streams]) for name in streams[0]}
-    return {name: v.reshape(classes.shape) for name, v in stacked.items()}
-
-
-def _prequential(classes: np.ndarray, clusters: np.ndarray, forgetting: float) -> dict[str, np.ndarray]:
-    """The values of one stream, in pieces short enough that λ to the power of their length is no rounding error."""
-    (named, a), (called, b) = (np.unique(array, return_inverse=True) for array in (classes, clusters))
-    shape = (len(named), len(called))
-    piece = max(1, min(2_000_000 // max(1, shape[0] * shape[1]), 4096))
-    if forgetting < 1:
-        piece = max(1, min(piece, int(np.log(1e4) / -np.log(forgetting))))
-    table, Q = np.zeros(shape), 0.0
-    parts = []
-    for start in range(0, len(a), piece):
-        i, j = a[start : start + piece], b[start : start + piece]
-        steps = np.arange(1, len(i) + 1)
-        fade = forgetting**steps
-        hits = np.zeros((len(i), *shape))
-        hits[steps - 1, i, j] = 1 / fade
-        tables = fade[:, None, None] * (table + np.cumsum(hits, axis=0))
-        squared = fade**2 * (Q + np.cumsum(1 / fade**2))
-        parts.append(_external(tables, squared, named == -1, called == -1))
-        table, Q = tables[-1], float(squared[-1])
-    return {name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0) for name in _EXTERNAL}
+    if xp is jnp:
+        return _scanned(a + 1, b + 1, forgetting, (classes or 0) + 1, (clusters or 0) + 1)
+    found = _in_pieces(_ranks(np.atleast_2d(a)), _ranks(np.atleast_2d(b)), float(forgetting))
+    return {name: values.reshape(a.shape) for name, values in zip(_EXTERNAL, found)}
 
 
 _EXTERNAL = ("ari", "nmi", "v", "purity", "cmm")
+_CELLS = 2_000_000
+"""Cells of the tables that are there at once."""
 
 
-def _external(N: np.ndarray, Q: np.ndarray, noise: np.ndarray, unassigned: np.ndarray) -> dict[str, np.ndarray]:
-    """External indices of tables (t, classes, clusters) with squared weights `Q` (t,)."""
-    rows, columns = N.sum(2), N.sum(1)
-    n = rows.sum(1)
-    P, A, B, T = ((np.square(part.reshape(len(n), -1)).sum(1) - Q) / 2 for part in (N, rows, columns, n))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        expected = A * B / T
-        same = (T <= 1e-12 * n * n) | (np.abs((A + B) / 2 - expected) <= 1e-12 * T)
-        ari = np.where(same, 1.0, (P - expected) / np.where(same, 1.0, (A + B) / 2 - expected))
-        H_rows, H_columns, H_both = (_entropy(part.reshape(len(n), -1), n) for part in (rows, columns, N))
-        mutual = np.maximum(H_rows + H_columns - H_both, 0)
-        single = (H_rows <= 1e-12) & (H_columns <= 1e-12)
-        nmi = np.where(single, 1.0, np.nan_to_num(mutual / np.sqrt(H_rows * H_columns)))
-        v = np.where(single, 1.0, np.nan_to_num(2 * mutual / (H_rows + H_columns)))
-        inside = N[:, :, ~unassigned]
-        assigned = inside.sum((1, 2))
-        purity = np.where(assigned > 0, inside.max(1, initial=0).sum(1) / assigned, np.nan)
-        right = inside[:, ~noise].max(1, initial=0).sum(1) + N[:, noise][:, :, unassigned].sum((1, 2))
-        cmm = right / n
-    return dict(zip(_EXTERNAL, (ari, nmi, v, purity, cmm)))
+def _ranks(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """The labels (N, T) of each stream by their order, from 1; −1, noise, is 0."""
+    order = np.argsort(labels, axis=1, kind="stable")
+    sorted_ = np.take_along_axis(labels, order, axis=1)
+    ranks = np.zeros(labels.shape, np.int64)
+    first = np.ones((len(labels), 1), np.int64)  # a boolean label has no difference
+    steps = np.hstack([first[:, : labels.shape[1]], sorted_[:, 1:] != sorted_[:, :-1]])
+    np.put_along_axis(ranks, order, np.cumsum(steps * (sorted_ != -1), axis=1), axis=1)
+    return np.where(labels == -1, 0, ranks)
 
 
-def _entropy(weights: np.ndarray, total: np.ndarray) -> np.ndarray:
-    share = weights / total[:, None]
-    found: np.ndarray = -(share * np.log(np.where(share > 0, share, 1))).sum(1)
+def _in_pieces(a: NDArray[np.int64], b: NDArray[np.int64], forgetting: float) -> NDArray[np.float64]:
+    """The values (5, N, T), in pieces short enough that λ to the power of their length is no rounding error."""
+    shape = int(a.max(initial=0)) + 1, int(b.max(initial=0)) + 1
+    found = np.empty((len(_EXTERNAL), *a.shape))
+    together = max(1, _CELLS // (64 * shape[0] * shape[1]))
+    for low in range(0, len(a), together):
+        streams = np.arange(low, min(low + together, len(a)))
+        piece = max(1, min(_CELLS // (len(streams) * shape[0] * shape[1]), 4096))
+        if forgetting < 1:
+            piece = max(1, min(piece, int(np.log(1e4) / -np.log(forgetting))))
+        table, Q = np.zeros((len(streams), 1, *shape)), 0.0
+        for start in range(0, a.shape[1], piece):
+            here = slice(start, start + piece)
+            i, j = a[streams, here], b[streams, here]
+            steps = np.arange(i.shape[1])
+            fade = forgetting ** (steps + 1)
+            hits = np.zeros((*i.shape, *shape))
+            hits[np.arange(len(streams))[:, None], steps, i, j] = 1 / fade
+            tables = fade[:, None, None] * (table + np.cumsum(hits, axis=1))
+            squared = fade**2 * (Q + np.cumsum(1 / fade**2))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found[:, streams, here] = _external(np, tables, squared, 1e-12)
+            table, Q = tables[:, -1:], float(squared[-1])
     return found
+
+
+def _scanned(a: jax.Array, b: jax.Array, forgetting: float, rows: int, columns: int) -> dict[str, jax.Array]:
+    """The same for JAX arrays with slots from 0, sample by sample."""
+    dtype = jnp.result_type(float)
+    fade, tolerance = jnp.asarray(forgetting, dtype), 1e-12 if dtype == jnp.float64 else 1e-6
+
+    def step(carry: tuple[jax.Array, jax.Array], sample: tuple[jax.Array, jax.Array]) -> Any:
+        i, j = sample
+        hit = (i[..., None] == jnp.arange(rows))[..., None] & (j[..., None] == jnp.arange(columns))[..., None, :]
+        table, Q = fade * carry[0] + hit, fade**2 * carry[1] + 1
+        return (table, Q), _external(jnp, table, Q, tolerance)
+
+    start = jnp.zeros((*a.shape[:-1], rows, columns), dtype), jnp.zeros((), dtype)
+    _, found = jax.lax.scan(step, start, (jnp.moveaxis(a, -1, 0), jnp.moveaxis(b, -1, 0)))
+    return {name: jnp.moveaxis(values, 0, -1) for name, values in zip(_EXTERNAL, found)}
+
+
+def _external(xp: Any, N: Any, Q: Any, tolerance: float) -> tuple[Any, ...]:
+    """External indices of tables (…, classes, clusters) with squared weights `Q`; noise is first in both."""
+    rows, columns, n = N.sum(-1), N.sum(-2), N.sum((-2, -1))
+    P, A, B, T = ((part - Q) / 2 for part in ((N * N).sum((-2, -1)), (rows**2).sum(-1), (columns**2).sum(-1), n * n))
+    expected = A * B / xp.where(T > 0, T, 1)
+    spread = (A + B) / 2 - expected
+    same = (T <= tolerance * n * n) | (xp.abs(spread) <= tolerance * T)
+    ari = xp.where(same, 1.0, (P - expected) / xp.where(same, 1.0, spread))
+    flat = N.reshape(*N.shape[:-2], -1)
+    H_rows, H_columns, H_both = (_entropy(xp, part / n[..., None]) for part in (rows, columns, flat))
+    mutual = xp.maximum(H_rows + H_columns - H_both, 0)
+    least = 4 * xp.finfo(N.dtype).eps  # an entropy below is rounding
+    single, one = (H_rows <= tolerance) & (H_columns <= tolerance), (H_rows <= least) | (H_columns <= least)
+    nmi = xp.where(single, 1.0, xp.where(one, 0.0, mutual / xp.sqrt(xp.where(one, 1.0, H_rows * H_columns))))
+    v = xp.where(single, 1.0, 2 * mutual / xp.where(single, 1.0, H_rows + H_columns))
+    assigned = n - columns[..., 0]
+    there = assigned > 0
+    purity = xp.where(there, N[..., 1:].max(-2, initial=0).sum(-1) / xp.where(there, assigned, 1), xp.nan)
+    return ari, nmi, v, purity, (N[..., 1:, 1:].max(-2, initial=0).sum(-1) + N[..., 0, 0]) / n
+
+
+def _entropy(xp: Any, share: Any) -> Any:
+    return -(share * xp.log(xp.where(share > 0, share, 1))).sum(-1)
 
 
 BLOCK = 1 << 22

@@ -178,12 +178,15 @@ def test_in_a_browser(served, require):
         driver.find_element("id", "mute").click()
         until("icvi.state().node.muted", "the mute")
         assert buffers.silences.names == {EVIL}
-        driver.find_element("id", "pause").click()
+        slow = "window.real = window.fetch; window.fetch = (...a) => new Promise((ok) => setTimeout(ok, 900))"
+        driver.execute_script(f"{slow}.then(() => real(...a)); icvi.select(icvi.state().node.name)")
+        driver.find_element("id", "pause").click()  # while an answer is on its way, with what comes now
         assert driver.execute_script("return icvi.state().paused")
         before = driver.execute_script("return icvi.state().node.seen")
         watch.take(taken([(EVIL, 1000 + t, 0.0) for t in range(5)]))
-        time.sleep(1.5)
+        time.sleep(3)  # two answers: of the fleet, then of the node
         assert driver.execute_script("return icvi.state().node.seen") == before
+        driver.execute_script("window.fetch = window.real")
         driver.find_element("id", "pause").click()
         until(f"icvi.state().node.seen === {before + 5}", "what came while the page paused")
         assert not browser.errors(driver)
