@@ -16,7 +16,7 @@ from icvi_jax.numerics.moments import weights
 from icvi_jax.spec import derived, is_number, made, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered
-from icvi_jax.statistics.memo import Memo
+from icvi_jax.statistics.index_view import Memo
 from icvi_jax.types import Array, DType, Event, Merge, Namespace, Prototypes, State
 
 S = TypeVar("S")

@@ -24,8 +24,7 @@ from icvi_jax.numerics.arrays import advance, namespace, usable
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, made, settle, spec, static, whole
 from icvi_jax.standardize import Standardize
-from icvi_jax.statistics import memo
-from icvi_jax.statistics.memo import Memo
+from icvi_jax.statistics.index_view import Memo, empty_memo
 from icvi_jax.types import Alarm, Array, Diagnostics, DType, Event, Namespace, Prototypes, Reading, State
 
 SURPRISE = "surprise"
@@ -218,7 +217,7 @@ class Pipeline:
                 else monitor.init(streams, xp, dtype)
                 for name, monitor in self.monitors.items()
             },
-            kept=memo.start(self._kept(features), self.slots, streams, xp, dtype),
+            kept=empty_memo(self._kept(features), self.slots, streams, xp, dtype),
             gate=gate.start(features, streams, xp, dtype) if self.gated else None,
         )
         return own_arrays(start, xp)

@@ -17,7 +17,7 @@ def test_full_capacity_is_said():
 
 
 def test_what_it_is_for():
-    """A fast form of benchmarks/oec.py: clusters, delays and partitions on new draws, and the index at changes."""
+    """Clusters, delays and partitions on new draws, and the index at changes."""
     pipe = icvi.Pipeline(
         clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)
     )

@@ -23,7 +23,6 @@ from icvi_jax.numerics.arrays import (
     smallest,
     squares,
 )
-from icvi_jax.numerics.arrays import squares as sum_of_squares
 from icvi_jax.numerics.pairs import Pairs, Terms, cheapest_merge
 from icvi_jax.spec import above, finite, number, spec, static, whole
 from icvi_jax.types import Array, Diagnostics, DType, Event, Merge, Namespace, Prototypes
@@ -143,7 +142,7 @@ class MergeSplit(Clusterer):
         once = 1 / cast(self.mass_memory, x)
         n = xp.where(active & seen, larger((1 - once) * state.mass, cast(1e-12, x)), state.mass)
         e = x - v
-        d = sum_of_squares(e, 1)
+        d = squares(e, 1)
         d = xp.where(active, d, xp.full_like(d, far(d.dtype, xp)))
         hit = active & seen & smallest(d)
         some, full = active[0, ...], active[-1, ...]  # slots fill in order
@@ -319,14 +318,7 @@ def find_components(words: Array) -> Array:
 
 
 def adopt_weak(home: Array, weak: Array, strong: Array, distance: Array, close: Array) -> Array:
-    """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own.
-
-    Parameters
-    ----------
-    home : (k, *streams), components of the strong slots, as words.
-    weak, strong : (k, *streams), boolean.
-    distance, close : (k, k, *streams), distances of slots, and whether two are close enough.
-    """
+    """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own."""
     xp = namespace(home)
     own = slot_bits(home) + xp.zeros_like(home)
     nearest, found = xp.full_like(distance[:, 0, ...], xp.inf), own
@@ -340,15 +332,9 @@ def adopt_weak(home: Array, weak: Array, strong: Array, distance: Array, close: 
 def name_components(home: Array, mass: Array, names: Array, active: Array, fresh: Array) -> tuple[Array, Array, Array]:
     """Persistent names: a component claims the name of its heaviest slot; of several claims the heaviest wins.
 
-    Parameters
-    ----------
-    home : (k, *streams), the component of each slot, as the word of its lowest slot.
-    mass, names, active : (k, *streams), of the slots.
-    fresh : (*streams), the next new name: the others get it and those that follow, in the order of their numbers.
-
-    Returns
-    -------
-    names (k, *streams), the next new name, and how many components there are (*streams).
+    `home` has the component of each slot as the word of its lowest slot. The others get `fresh` (*streams), the next
+    new name, and those that follow, in the order of their numbers. Returns names, the next new name, and how many
+    components there are (*streams).
     """
     xp, k = namespace(home), home.shape[0]
     zero, own = xp.zeros_like(mass), slot_bits(home)

@@ -274,9 +274,7 @@ def follow(
     .. math:: T ← λ \frac{n−1}{n} T + \frac{λ²}{n} d dᵀ, \quad t ← t + (1 − λ) d, \quad d = x − t,
               \quad n = \min(\mathrm{samples}, 3/(1 − λ))
 
-    Parameters
-    ----------
-    samples : (*streams), integer: samples before this one.
+    `samples` (*streams) came before this one.
     """
     xp, p = namespace(x), x.shape[0]
     n = xp.astype(samples, x.dtype)
@@ -335,8 +333,6 @@ def chi2_tail(x: float, p: int) -> float:
 
     where a = 0, 1, …, p/2 − 1 for even p and a = 1/2, 3/2, …, p/2 − 1 for odd p.
 
-    Examples
-    --------
     >>> round(chi2_tail(9.21034, 2), 6)
     0.01
     """
@@ -352,13 +348,6 @@ def chi2_tail(x: float, p: int) -> float:
 def chi2_quantile(level: float, p: int) -> float:
     """The x with P(χ²_p ≤ x) = level.
 
-    Parameters
-    ----------
-    level : in (0, 1).
-    p : degrees of freedom, at least 1.
-
-    Examples
-    --------
     >>> round(chi2_quantile(0.99, 2), 6), round(chi2_quantile(0.999, 11), 6)
     (9.21034, 31.264134)
     """

@@ -24,6 +24,8 @@ class Index(ABC):
     positive : whether all values are positive, so that monitors may take logarithms.
     scattered : whether it is built on dispersions or covariances; NaN while all clusters are singletons.
     grouped : whether it is only for clusterers with several prototypes per cluster.
+    keeps : what it uses that can be kept from step to step, see `Memo`.
+    degree : the power of the samples' unit that the value has.
 
     Examples
     --------
@@ -40,6 +42,8 @@ class Index(ABC):
     positive: ClassVar[bool] = True
     scattered: ClassVar[bool] = True
     grouped: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ()
+    degree: ClassVar[int] = 0
 
     @abstractmethod
     def value(self, stats: Stats, forgetting: Array) -> Array:
@@ -50,12 +54,12 @@ class Index(ABC):
         return self.needs
 
     def kept(self) -> tuple[str, ...]:
-        """Names of what it uses that can be kept from step to step, see `Memo`; none unless overridden."""
-        return ()
+        """Names of what it uses, with its settings, that can be kept from step to step: `keeps`, unless overridden."""
+        return self.keeps
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:
-        """The new `value` when all samples and centres are multiplied by `by`; unchanged unless overridden."""
-        return value
+        """The new `value` when all samples and centres are multiplied by `by`; see `degree`."""
+        return value * by**self.degree
 
     def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
         """Warnings for a user of this index with this memory and number of slots."""

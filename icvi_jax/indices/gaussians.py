@@ -24,17 +24,14 @@ class NegentropyIncrement(Comparison):
     numbers. An active cluster without members adds nothing. NaN with fewer than two clusters and without any member. It
     does not use centres, so equal ones have no effect.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.NegentropyIncrement(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["ni"][-1])
+    -0.521
+
     References
     ----------
     Lago-Fernández, L. F. and Corbacho, F. (2010). Normality-based validation for crisp clustering.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.NegentropyIncrement(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["ni"][-1])
-    -0.753
     """
 
     name: str = static("ni")
@@ -42,9 +39,7 @@ class NegentropyIncrement(Comparison):
     range: ClassVar = (-float("inf"), float("inf"))
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion, OverallCovariance)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("logdet",)
+    keeps: ClassVar = ("logdet",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, mass = stats.xp, stats[Dispersion].mass
@@ -66,6 +61,11 @@ class RepresentativeCIP(Comparison):
     members, or a pair of clusters with fewer members than features where rounding exceeds the ridge. Coincident means:
     the largest overlap those covariances allow.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCIP(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["rcip"][-1])
+    -8.92
+
     Parameters
     ----------
     log : its logarithm, by log-sum-exp. False: the plain value, which underflows to 0 for clusters far apart.
@@ -73,14 +73,6 @@ class RepresentativeCIP(Comparison):
     References
     ----------
     Araújo, D., Dória Neto, A. and Martins, A. (2013). Representative cross information potential clustering.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCIP(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["rcip"][-1])
-    -15
     """
 
     name: str = static("rcip")
@@ -89,9 +81,7 @@ class RepresentativeCIP(Comparison):
     range: ClassVar = (-float("inf"), float("inf"))
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("cross_entropies",)
+    keeps: ClassVar = ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
@@ -123,18 +113,15 @@ class RepresentativeCrossEntropy(Comparison):
     members, or a pair of clusters with fewer members than features where rounding exceeds the ridge. Coincident means:
     the distance counts as 0, the worst for those covariances.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCrossEntropy(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["rh"][-1])
+    8.92
+
     References
     ----------
     Araújo, D., Dória Neto, A. and Martins, A. (2013). Information-theoretic clustering: a representative and
     evolutionary approach.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.RepresentativeCrossEntropy(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["rh"][-1])
-    15
     """
 
     name: str = static("rh")
@@ -142,9 +129,7 @@ class RepresentativeCrossEntropy(Comparison):
     range: ClassVar = (-float("inf"), float("inf"))
     positive: ClassVar = False
     needs: ClassVar = (Count, Covariance, Dispersion)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("cross_entropies",)
+    keeps: ClassVar = ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]

@@ -9,7 +9,7 @@ from icvi_jax.numerics.arrays import far, larger, smaller
 from icvi_jax.numerics.pairs import Terms
 from icvi_jax.spec import one_of, spec, static
 from icvi_jax.statistics import AnyStatistic, Count, Dispersion, FadedReach, Overall, Separation, Stats
-from icvi_jax.types import Array, Namespace
+from icvi_jax.types import Array
 
 
 @spec
@@ -20,6 +20,11 @@ class XieBeni(Index):
 
     k = 1: h is the largest squared distance from the single centre to a sample so far, unless `lone` is different.
     Equal centres, h = 0: +inf.
+
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["xb"][-1])
+    0.0156
 
     Parameters
     ----------
@@ -33,14 +38,6 @@ class XieBeni(Index):
     Xie, X. L. and Beni, G. (1991). A validity measure for fuzzy clustering.
     Moshtaghi, M., Bezdek, J. C., Erfani, S. M., Leckie, C. and Bailey, J. Online cluster validity indices for
     streaming data.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.XieBeni(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["xb"][-1])
-    0.0116
     """
 
     name: str = static("xb")
@@ -48,6 +45,7 @@ class XieBeni(Index):
     lone: str = static("paper")
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
+    keeps: ClassVar = ("distances",)
 
     def __post_init__(self) -> None:
         one_of("XieBeni", "normalizer", self.normalizer, ("paper", "exact"))
@@ -55,9 +53,6 @@ class XieBeni(Index):
 
     def statistics(self) -> tuple[type[AnyStatistic], ...]:
         return (*self.needs, FadedReach) if self.lone == "faded" else self.needs
-
-    def kept(self) -> tuple[str, ...]:
-        return ("distances",)
 
     def value(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
@@ -81,25 +76,20 @@ class Kwon(Comparison):
     with v̄ the plain mean of the centres. A sum and not a mean: it grows with the number of samples that are remembered.
     NaN with fewer than two clusters. Coincident centres, h = 0: +inf.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Kwon(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["kwon"][-1])
+    0.312
+
     References
     ----------
     Kwon, S. H. (1998). Cluster validity index for fuzzy clustering.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.Kwon(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["kwon"][-1])
-    0.32
     """
 
     name: str = static("kwon")
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion, Separation)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("distances",)
+    keeps: ClassVar = ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         spread = divide(stats.over_slots(stats.from_hub), stats.k, stats.xp.nan)
@@ -115,6 +105,11 @@ class DaviesBouldin(Index):
 
     This is the squared form of Araki, as in the paper. k = 1: L_1 / h, with h as in `XieBeni`. Equal centres: +inf.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["db"][-1])
+    0.0312
+
     Parameters
     ----------
     root : Davies and Bouldin's own form with p = q = 2: (√L_i + √L_j) / √D_ij.
@@ -122,14 +117,6 @@ class DaviesBouldin(Index):
     References
     ----------
     Davies, D. L. and Bouldin, D. W. (1979). A cluster separation measure.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.DaviesBouldin(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["db"][-1])
-    0.0232
     """
 
     name: str = static("db")
@@ -147,7 +134,7 @@ class DaviesBouldin(Index):
         L = stats[Dispersion].level * xp.where(forgetting < 1, smaller(mass, one), one)
         h = stats[Separation].smallest
         if self.root:
-            L, h = _root(xp, L), _root(xp, h)
+            L, h = root(L), root(h)
         alone = divide(stats.over_slots(L), h, xp.inf)
         if pairs.k == 1:
             return alone
@@ -161,7 +148,7 @@ class DaviesBouldin(Index):
         xp, pairs, distances = stats.xp, stats[Separation].pairs, stats[Separation].distances
 
         def inverse(d: Array) -> Array:
-            d = _root(xp, d) if self.root else d
+            d = root(d) if self.root else d
             return 1 / xp.where(d > 0, d, xp.ones_like(d))
 
         if not pairs.list:
@@ -169,11 +156,6 @@ class DaviesBouldin(Index):
         v = stats.centers
         renew = lambda old, moved: pairs.renewed_distances(old, moved, v, inverse)  # noqa: E731
         return [stats.memo.of(self.kept()[-1], lambda: inverse(distances[0]), renew)]
-
-
-def _root(xp: Namespace, a: Array) -> Array:
-    """Square root with a finite gradient at 0."""
-    return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, xp.ones_like(a))), xp.zeros_like(a))
 
 
 @spec
@@ -185,6 +167,11 @@ class GeneralizedDunn43(Comparison):
     This is the form of other packages, a distance over a squared distance: it changes with the unit of the samples. NaN
     with fewer than two clusters and where no cluster has any spread. Coincident centres: 0, the worst value.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn43(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["gd43"][-1])
+    8
+
     Parameters
     ----------
     root : divide by √(C_i / M_i) instead, which makes the value free of units.
@@ -192,23 +179,13 @@ class GeneralizedDunn43(Comparison):
     References
     ----------
     Bezdek, J. C. and Pal, N. R. (1998). Some new indexes of cluster validity.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn43(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["gd43"][-1])
-    10.4
     """
 
     name: str = static("gd43")
     root: bool = static(False)
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Separation)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("distances",)
+    keeps: ClassVar = ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         widest = stats[Dispersion].widest
@@ -227,17 +204,14 @@ class GeneralizedDunn53(Comparison):
     It does not see how far apart the centres are. NaN with fewer than two clusters, where no cluster has any spread,
     and with two active clusters that have no members.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn53(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["gd53"][-1])
+    0.5
+
     References
     ----------
     Bezdek, J. C. and Pal, N. R. (1998). Some new indexes of cluster validity.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.GeneralizedDunn53(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["gd53"][-1])
-    0.473
     """
 
     name: str = static("gd53")
@@ -263,33 +237,26 @@ class PBM(Comparison):
     with S0 the faded scatter of all samples about their mean. All distances are squared, unlike in clusterCrit's PBM.
     NaN with fewer than two clusters and where W = 0. All centres in one place: 0, the worst value.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.PBM(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["pbm"][-1])
+    1.85e+04
+
     References
     ----------
     Pakhira, M. K., Bandyopadhyay, S. and Maulik, U. (2004). Validity index for crisp and fuzzy clusters.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.PBM(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["pbm"][-1])
-    2.93e+04
     """
 
     name: str = static("pbm")
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Overall, Separation)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("distances",)
+    degree: ClassVar = 4
+    keeps: ClassVar = ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         W = stats[Dispersion].total
         a = divide(stats[Overall].scatter, W, 0.0) * divide(stats[Separation].largest, stats.k, 0.0)
         return given(W > 0, a * a)
-
-    def scaled(self, value: float, by: float, features: int, k: int) -> float:
-        return value * by**4
 
 
 @spec
@@ -302,17 +269,14 @@ class PartitionSeparation(Comparison):
     with v̄ the plain mean of the centres. It does not use dispersion, so clusters of one sample each have a value. NaN
     with fewer than two clusters, with all centres in one place (β = 0) and without any member.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.PartitionSeparation(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["ps"][-1])
+    1.96
+
     References
     ----------
     Yang, M.-S. and Wu, K.-L. (2001). A new validity index for fuzzy clustering.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.PartitionSeparation(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["ps"][-1])
-    1.96
     """
 
     name: str = static("ps")
@@ -321,9 +285,7 @@ class PartitionSeparation(Comparison):
     positive: ClassVar = False
     scattered: ClassVar = False
     needs: ClassVar = (Count, Dispersion, Separation)
-
-    def kept(self) -> tuple[str, ...]:
-        return ("distances",)
+    keeps: ClassVar = ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp

@@ -21,6 +21,11 @@ class CentroidSilhouette(Comparison):
     Q_ij is the mean squared distance of cluster i's members, of mean m_i, from the centre v_j. NaN with fewer than two
     clusters, with an active cluster that has no members, and where a_i = b_i = 0. Coincident centres: 0 for those.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.CentroidSilhouette(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["csil"][-1])
+    0.985
+
     Parameters
     ----------
     peer : take b_i over Q_ji, the other clusters' members from this centre, as the package cvi does.
@@ -29,14 +34,6 @@ class CentroidSilhouette(Comparison):
     ----------
     Rousseeuw, P. J. (1987). Silhouettes: a graphical aid to the interpretation and validation of cluster analysis.
     Rawashdeh, M. and Ralescu, A. (2012). Center-wise intra-inter silhouettes.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.CentroidSilhouette(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["csil"][-1])
-    0.989
     """
 
     name: str = static("csil")
@@ -81,6 +78,11 @@ class OnlineSilhouette(Index):
     with centres and spreads *before* the sample, which are what the clusterer knew when it decided. Samples that start
     a cluster, and samples while there is no other cluster, are left out. NaN until a sample counts.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.OnlineSilhouette(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["osil"][-1])
+    0.723
+
     Parameters
     ----------
     noise : samples of no cluster: "skip" leaves them out, "zero" counts them with 0.
@@ -89,14 +91,6 @@ class OnlineSilhouette(Index):
     ----------
     Rousseeuw, P. J. (1987). Silhouettes: a graphical aid to the interpretation and validation of cluster analysis. The
     form for streams is our own.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.OnlineSilhouette(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["osil"][-1])
-    0.841
     """
 
     name: str = static("osil")

@@ -11,23 +11,31 @@ from icvi_jax.statistics import Count, Dispersion, Overall, Stats
 from icvi_jax.types import Array
 
 
-def freedom(stats: Stats, dof: str) -> Array:
-    """ω − k, which may be negative; ω for `dof="none"`."""
-    return stats.n if dof == "none" else stats.n - stats.k
+class _PerFreedom(Comparison):
+    """An index that divides W by n − k, or by n for `dof="none"`."""
 
+    dof: str
 
-def caution(owner: str, dof: str, forgetting: float, k: int) -> tuple[str, ...]:
-    """A warning if the memory is too short for k clusters: ω < 1/(1 − λ) ≤ k, so n − k is never positive."""
-    if dof == "none" or not is_number(forgetting) or forgetting == 1 or (1 - forgetting) * k < 1:
-        return ()
-    return (
-        f"{owner}: with forgetting={forgetting} the panel remembers {1 / (1 - forgetting):.3g} samples, so that n − k "
-        f"is negative with k = {k} clusters, and values are NaN. Use dof='none' or a longer memory.",
-    )
+    def __post_init__(self) -> None:
+        one_of(type(self).__name__, "dof", self.dof, ("faded", "none"))
+
+    def freedom(self, stats: Stats) -> Array:
+        """n − k, which may be negative, or n."""
+        return stats.n if self.dof == "none" else stats.n - stats.k
+
+    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
+        """A warning if the memory is too short for k clusters: ω < 1/(1 − λ) ≤ k, so n − k is never positive."""
+        if self.dof == "none" or not is_number(forgetting) or forgetting == 1 or (1 - forgetting) * k < 1:
+            return ()
+        return (
+            f"{type(self).__name__}: with forgetting={forgetting} the panel remembers {1 / (1 - forgetting):.3g} "
+            f"samples, so that n − k is negative with k = {k} clusters, and values are NaN. Use dof='none' or a longer "
+            "memory.",
+        )
 
 
 @spec
-class CalinskiHarabasz(Comparison):
+class CalinskiHarabasz(_PerFreedom):
     r"""Variance ratio of between to within; large is good.
 
     .. math:: CH = \frac{B / (k − 1)}{W / (n − k)}, \quad W = Σ_i C_i, \quad B = Σ_i M_i ‖v_i − μ‖²
@@ -36,6 +44,11 @@ class CalinskiHarabasz(Comparison):
     clusters, where W = 0 and where n ≤ k: with forgetting ω stays below 1/(1 − λ), so that must exceed k. All centres
     in one place: 0, the worst value. Equals scikit-learn's for crisp labels without forgetting.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.CalinskiHarabasz(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["ch"][-1])
+    32
+
     Parameters
     ----------
     dof : "faded" divides W by n − k, "none" by n.
@@ -43,14 +56,6 @@ class CalinskiHarabasz(Comparison):
     References
     ----------
     Caliński, T. and Harabasz, J. (1974). A dendrite method for cluster analysis.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.CalinskiHarabasz(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["ch"][-1])
-    86.1
     """
 
     name: str = static("ch")
@@ -58,15 +63,9 @@ class CalinskiHarabasz(Comparison):
     goal: ClassVar = "max"
     needs: ClassVar = (Count, Dispersion, Overall)
 
-    def __post_init__(self) -> None:
-        one_of("CalinskiHarabasz", "dof", self.dof, ("faded", "none"))
-
     def compare(self, stats: Stats, forgetting: Array) -> Array:
-        within = divide(stats[Dispersion].total, freedom(stats, self.dof), 0.0)
+        within = divide(stats[Dispersion].total, self.freedom(stats), 0.0)
         return divide(divide(stats[Overall].between, stats.k - 1, 0.0), within, stats.xp.nan)
-
-    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
-        return caution("CalinskiHarabasz", self.dof, forgetting, k)
 
 
 @spec
@@ -77,17 +76,14 @@ class WB(Comparison):
 
     NaN with fewer than two clusters and where B = 0, which is all centres on the faded mean μ of all samples.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.WB(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["wb"][-1])
+    0.125
+
     References
     ----------
     Zhao, Q. and Fränti, P. (2014). WB-index: a sum-of-squares based index for cluster validity.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.WB(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["wb"][-1])
-    0.0929
     """
 
     name: str = static("wb")
@@ -106,17 +102,14 @@ class Hartigan(Comparison):
 
     clusterCrit's Log_SS_Ratio. NaN with fewer than two clusters, where W = 0 and where B = 0 (centres in one place).
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Hartigan(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["hartigan"][-1])
+    2.77
+
     References
     ----------
     Hartigan, J. A. (1975). Clustering algorithms.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.Hartigan(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["hartigan"][-1])
-    3.07
     """
 
     name: str = static("hartigan")
@@ -137,17 +130,14 @@ class RSquared(Comparison):
 
     NaN with fewer than two clusters and where B + W = 0 (constant data). All centres on the mean: 0, the worst value.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RSquared(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["r2"][-1])
+    0.941
+
     References
     ----------
     Sharma, S. (1996). Applied multivariate techniques.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.RSquared(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["r2"][-1])
-    0.956
     """
 
     name: str = static("r2")
@@ -161,7 +151,7 @@ class RSquared(Comparison):
 
 
 @spec
-class RMSSTD(Comparison):
+class RMSSTD(_PerFreedom):
     r"""Root mean square standard deviation of the features within clusters; small is good.
 
     .. math:: RMSSTD = \sqrt{W / (p (n − k))}, \quad W = Σ_i C_i
@@ -170,6 +160,11 @@ class RMSSTD(Comparison):
     NaN with fewer than two clusters, where n ≤ k (with forgetting ω stays below 1/(1 − λ), so that must exceed k), and
     where all samples and centres are in one place, so that constant data do not get the best value.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.RMSSTD(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["rmsstd"][-1])
+    0.707
+
     Parameters
     ----------
     dof : "faded" divides W by n − k, "none" by n.
@@ -177,34 +172,18 @@ class RMSSTD(Comparison):
     References
     ----------
     Sharma, S. (1996). Applied multivariate techniques.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.RMSSTD(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["rmsstd"][-1])
-    0.515
     """
 
     name: str = static("rmsstd")
     dof: str = static("faded")
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion)
-
-    def __post_init__(self) -> None:
-        one_of("RMSSTD", "dof", self.dof, ("faded", "none"))
+    degree: ClassVar = 1
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
-        n = freedom(stats, self.dof)
+        n = self.freedom(stats)
         mean = divide(stats[Dispersion].total, stats.centers.shape[1] * n, 0.0)
         return given((n > 0) & ~stats.constant, root(mean))
-
-    def scaled(self, value: float, by: float, features: int, k: int) -> float:
-        return value * by
-
-    def cautions(self, forgetting: float, k: int) -> tuple[str, ...]:
-        return caution("RMSSTD", self.dof, forgetting, k)
 
 
 @spec
@@ -217,28 +196,23 @@ class BallHall(Comparison):
     with fewer than two clusters, and where all samples and centres are in one place, so that constant data do not get
     the best value.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.BallHall(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["bh"][-1])
+    0.25
+
     References
     ----------
     Ball, G. H. and Hall, D. J. (1965). ISODATA: a novel method of data analysis and pattern classification.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.BallHall(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["bh"][-1])
-    0.177
     """
 
     name: str = static("bh")
     goal: ClassVar = "min"
     needs: ClassVar = (Count, Dispersion)
+    degree: ClassVar = 2
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         return given(~stats.constant, divide(stats.over_slots(stats[Dispersion].level), stats.k, stats.xp.nan))
-
-    def scaled(self, value: float, by: float, features: int, k: int) -> float:
-        return value * by**2
 
 
 @spec
@@ -250,17 +224,14 @@ class Xu(Comparison):
     n is ω = Σ λ^(n−j), the faded number of samples. NaN with fewer than two clusters and where W = 0, whose logarithm
     would be the best value of all. It does not measure separation, so equal centres have no effect.
 
+    >>> import icvi_jax as icvi
+    >>> panel = icvi.Panel(indices=(icvi.Xu(),))
+    >>> print("%.3g" % icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], [0, 1, 0, 1])["xu"][-1])
+    -0.693
+
     References
     ----------
     Xu, L. (1997). Bayesian Ying-Yang machine, clustering and number of clusters.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> panel = icvi.Panel(indices=(icvi.Xu(),))
-    >>> values = icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0], [0.5], [4.2]], labels=[0, 1, 0, 1, 0, 1])
-    >>> print("%.3g" % values["xu"][-1])
-    -1.07
     """
 
     name: str = static("xu")

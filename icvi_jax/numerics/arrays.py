@@ -154,13 +154,8 @@ def pointed(a: Array, onehot: Array) -> Array:
 def seat(d: Array, active: Array, seen: Array, distinct: bool, free: Array | None = None) -> Array:
     """The slot (*streams) of a sample: the first free one while there is one, then the nearest; k if not `seen`.
 
-    Parameters
-    ----------
-    d : (k, *streams), squared distances from the centres.
-    active : (k, *streams), slots in use; they fill in order.
-    seen : (*streams), False where the sample is missing.
-    distinct : a sample that equals a centre gets its slot instead of a free one.
-    free : (k, *streams), slots that may be used at all, or None for all of them.
+    d (k, *streams) are squared distances from the centres, and slots fill in order. `distinct`: a sample that equals a
+    centre gets its slot instead of a free one. `free`: slots that may be used at all, None for all of them.
     """
     xp = namespace(d)
     if distinct:

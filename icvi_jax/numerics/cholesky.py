@@ -26,14 +26,10 @@ LARGE = 24
 
 
 def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
-    """S with what rounding may have taken from an eigenvalue added to the diagonal, and the smallest possible pivot.
+    """A packed S with what rounding may have taken from an eigenvalue added to the diagonal, and the smallest pivot.
 
-    Sums of such matrices have the sums of their smallest pivots.
-
-    Parameters
-    ----------
-    S : (m, p (p + 1)/2, *streams), packed.
-    floor : a number that no eigenvalue of S is below in exact arithmetic. Nothing is done while rounding is less.
+    No eigenvalue of S is below `floor` in exact arithmetic; nothing is done while rounding is less. Sums of such
+    matrices have the sums of their smallest pivots.
     """
     rounding = p * float(namespace(S).finfo(S.dtype).eps) * _trace(S, p)
     more = larger(rounding - floor, namespace(S).zeros_like(rounding))
@@ -41,17 +37,10 @@ def raised(S: Array, p: int, floor: float) -> tuple[Array, Array]:
 
 
 def gaussian(S: Array, d: Array, least: Array) -> tuple[Array, Array]:
-    r"""Squared Mahalanobis distances :math:`dᵀ S^{−1} d` and log-determinants of S.
+    r"""Squared Mahalanobis distances :math:`dᵀ S^{−1} d` and log-determinants of S: two arrays (m, *streams).
 
-    Parameters
-    ----------
-    S : (m, p (p + 1)/2, *streams), packed and `raised`.
-    d : (m, p, *streams).
-    least : (m, *streams), what no pivot of S is below in exact arithmetic.
-
-    Returns
-    -------
-    Two arrays (m, *streams).
+    S is packed and `raised`, d is (m, p, *streams), and in exact arithmetic no pivot of S is below `least` (m,
+    *streams).
     """
     xp = namespace(S, d)
     p = d.shape[1]

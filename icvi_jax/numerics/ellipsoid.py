@@ -68,9 +68,7 @@ def substitute(G: Sequence[Array], d: Array) -> Triples:
 
     .. math:: y_j = z_j / D_j, \quad r_j = r_{j−1} − y_j G_j, \quad z_j = (r_{j−1})_j, \quad r_{−1} = d
 
-    Returns
-    -------
-    p triples of z_j and y_j (k, *streams), and r_j (k, p − j, *streams), which is 0 in its first element.
+    Column by column z_j, y_j (k, *streams) and r_j (k, p − j, *streams), which is 0 in its first element.
     """
     xp = namespace(d)
     most, limit = reach(d.dtype, xp), far(d.dtype, xp)
@@ -146,13 +144,9 @@ def variances(G: Sequence[Array]) -> Array:
 def factor(S: Sequence[Array], floor: Array) -> tuple[Array, ...]:
     r"""The factors G of a symmetric matrix.
 
-    In exact arithmetic a pivot is at least the smallest eigenvalue of S, and at least :math:`c_i²/S_{ii}` for every
-    element c below it. So this limit loses nothing, and rounding can neither make the result indefinite nor grow.
-
-    Parameters
-    ----------
-    S : columns of a positive definite matrix.
-    floor : (k, *streams), the smallest possible eigenvalue in exact arithmetic.
+    In exact arithmetic a pivot is at least the smallest eigenvalue of S, which is at least `floor` (k, *streams), and
+    at least :math:`c_i²/S_{ii}` for every element c below it. So this limit loses nothing, and rounding can neither
+    make the result indefinite nor grow.
     """
     xp = namespace(floor)
     rounding = 4 * float(xp.finfo(floor.dtype).eps)
@@ -220,15 +214,6 @@ def largest_eigenvalue_at_most(S: Sequence[Array], bound: Array) -> Array:
     That needs no eigenvalue: it means that :math:`x I − S` is positive semidefinite, which the pivots of its
     elimination show: p³/6 multiplications, for all clusters and streams at once, and no iteration. The answer is right
     for a matrix within rounding (about p eps) of S.
-
-    Parameters
-    ----------
-    S : the columns of the lower triangle: p arrays (k, p − j, *streams).
-    bound : (k, *streams).
-
-    Returns
-    -------
-    (k, *streams), boolean.
     """
     xp = namespace(bound)
     tiny = float(xp.finfo(bound.dtype).smallest_normal)

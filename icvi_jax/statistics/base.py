@@ -11,7 +11,7 @@ from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
 
 if TYPE_CHECKING:
-    from icvi_jax.statistics.stats import Stats
+    from icvi_jax.statistics.index_view import Stats
 
 
 class Step(NamedTuple):

@@ -8,22 +8,20 @@ neither fade nor underflow; the mass and the mean they belong to are those of th
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics import cholesky, ellipsoid, moments
 from icvi_jax.numerics.arrays import larger, namespace, selected
-from icvi_jax.numerics.moments import Moments
 from icvi_jax.numerics.pairs import Pairs
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
-from icvi_jax.statistics.dispersion import Dispersion, Overall
-from icvi_jax.statistics.memo import Memo
+from icvi_jax.statistics.dispersion import Dispersion, Members, Overall
+from icvi_jax.statistics.index_view import Memo
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
 
 if TYPE_CHECKING:
-    from icvi_jax.statistics.stats import Stats
+    from icvi_jax.statistics.index_view import Stats
 
 
 class CovarianceState(NamedTuple):
@@ -34,19 +32,9 @@ class CovarianceState(NamedTuple):
 
 
 class _Shape(Statistic[CovarianceState, "CovarianceView"]):
-    """Covariances of clusters whose masses and means belong to another statistic, `of`."""
+    """Covariances of clusters whose weights, masses and means are those of another statistic, `of`."""
 
-    of: ClassVar[type[Statistic[Moments, State]]]
-
-    @staticmethod
-    @abstractmethod
-    def weights(step: Step) -> Array:
-        """The weights of a sample."""
-
-    @classmethod
-    def left(cls, step: Step) -> Array:
-        """The remaining weights of a sample that is to be removed."""
-        return cls.weights(step)
+    of: ClassVar[type[Members[State]]]
 
     @classmethod
     def init(cls, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> CovarianceState:
@@ -57,8 +45,22 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
     @classmethod
     def update(cls, old: States, step: Step) -> CovarianceState:
         mass, mean, _ = old[cls.of]
-        _, b = moments.share(mass, step.fade, cls.weights(step))
+        _, b = moments.share(mass, step.fade, cls.of.weights(step))
         return _joined(old[cls], b, step.x - mean, None)
+
+    @classmethod
+    def batch(cls, recording: RecordedClustering) -> CovarianceState:
+        X, W, fades = recording.x, cls.of.recorded(recording), recording.fades
+        xp = namespace(X)
+        mass, mean, _ = moments.batch(X, W, fades)
+        weights = W * fades[:, None] / xp.where(mass > 0, mass, xp.ones_like(mass))
+        shapes = []
+        for i in range(W.shape[1]):
+            e = X - mean[i, :]
+            S = (weights[:, i, None] * e).T @ e
+            shapes.append(xp.concat([S[j:, j] for j in range(X.shape[1])]))
+        square_sum = xp.sum(weights * weights, axis=0)
+        return CovarianceState(xp.stack(shapes), xp.where(mass > 0, 1 - square_sum, xp.zeros_like(mass)))
 
     @classmethod
     def combine(cls, a: States, b: States) -> CovarianceState:
@@ -71,7 +73,7 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
         xp = namespace(step.x)
         mass, mean, _ = old[cls.of]
         scatter, freedom = old[cls]
-        r, gone = leftover(mass, cls.left(step))
+        r, gone = leftover(mass, cls.of.left(step))
         wide = r[:, None, ...]
         scatter = scatter + wide * (scatter - (1 + wide) * cholesky.outer(step.x - mean))
         freedom = (1 + r) * (1 + r) * freedom - 2 * r
@@ -90,14 +92,6 @@ class Covariance(_Shape):
     name: ClassVar = "covariance"
     of: ClassVar = Dispersion
     needs: ClassVar = (Dispersion,)
-
-    @staticmethod
-    def weights(step: Step) -> Array:
-        return step.w
-
-    @staticmethod
-    def batch(recording: RecordedClustering) -> CovarianceState:
-        return _batch(recording.x, recording.w, recording.fades)
 
     @staticmethod
     def begin(old: States, prototypes: Prototypes, mass: Array) -> CovarianceState:
@@ -119,18 +113,6 @@ class OverallCovariance(_Shape):
     name: ClassVar = "overall_covariance"
     of: ClassVar = Overall
     needs: ClassVar = (Overall,)
-
-    @staticmethod
-    def weights(step: Step) -> Array:
-        return namespace(step.x).astype(step.seen, step.x.dtype)[None, ...]
-
-    @classmethod
-    def left(cls, step: Step) -> Array:
-        return namespace(step.x).where(step.seen, step.fade, 0 * step.fade)[None, ...]
-
-    @staticmethod
-    def batch(recording: RecordedClustering) -> CovarianceState:
-        return _batch(recording.x, namespace(recording.x).ones_like(recording.x[:, :1]), recording.fades)
 
 
 class CovarianceView:
@@ -225,17 +207,3 @@ def _joined(a: CovarianceState, part: Array, e: Array, b: CovarianceState | None
     if b is not None:
         scatter, freedom = scatter + b.scatter, freedom + part * part * b.freedom
     return CovarianceState(a.scatter + wide * scatter, freedom)
-
-
-def _batch(X: Array, W: Array, fades: Array) -> CovarianceState:
-    xp = namespace(X)
-    mass, mean, _ = moments.batch(X, W, fades)
-    safe = xp.where(mass > 0, mass, xp.ones_like(mass))
-    weights = W * fades[:, None] / safe
-    shapes = []
-    for i in range(W.shape[1]):
-        e = X - mean[i, :]
-        S = (weights[:, i, None] * e).T @ e
-        shapes.append(xp.concat([S[j:, j] for j in range(X.shape[1])]))
-    square_sum = xp.sum(weights * weights, axis=0)
-    return CovarianceState(xp.stack(shapes), xp.where(mass > 0, 1 - square_sum, xp.zeros_like(mass)))

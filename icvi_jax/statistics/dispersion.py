@@ -7,36 +7,84 @@ mass, so a birth starts from zero and nothing is left after a death.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from icvi_jax.numerics import moments
 from icvi_jax.numerics.arrays import count, namespace, squares
 from icvi_jax.numerics.moments import Moments
-from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, placed
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, V, chosen, placed
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 
 if TYPE_CHECKING:
-    from icvi_jax.statistics.stats import Stats
+    from icvi_jax.statistics.index_view import Stats
 
 
-class Dispersion(Statistic[Moments, "DispersionView"]):
+class Members(Statistic[Moments, V]):
+    """Moments of samples: of the members of each cluster, or of all of them as of one cluster."""
+
+    @staticmethod
+    @abstractmethod
+    def weights(step: Step) -> Array:
+        """The weights (k, *streams) of a sample."""
+
+    @classmethod
+    def left(cls, step: Step) -> Array:
+        """What is left of them when the sample is removed."""
+        return cls.weights(step)
+
+    @staticmethod
+    @abstractmethod
+    def recorded(recording: RecordedClustering) -> Array:
+        """The weights (n, k) of all samples of a recording."""
+
+    @classmethod
+    def init(cls, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
+        return moments.zeros(k, features, streams, xp, dtype)
+
+    @classmethod
+    def update(cls, old: States, step: Step) -> Moments:
+        return moments.absorb(old[cls], step.x, cls.weights(step), step.fade)
+
+    @classmethod
+    def batch(cls, recording: RecordedClustering) -> Moments:
+        return moments.batch(recording.x, cls.recorded(recording), recording.fades)
+
+    @classmethod
+    def shift(cls, state: Moments, by: Array) -> Moments:
+        return state._replace(mean=state.mean + by)
+
+    @classmethod
+    def fade(cls, state: Moments, by: Array, alive: Array) -> Moments:
+        return state._replace(mass=moments.share(state.mass, by, 0)[0])
+
+    @classmethod
+    def combine(cls, a: States, b: States) -> Moments:
+        return moments.combine(a[cls], b[cls])
+
+    @classmethod
+    def remove(cls, old: States, step: Step) -> Moments:
+        return moments.remove(old[cls], step.x, cls.left(step))
+
+
+class Dispersion(Members["DispersionView"]):
     """Mass M, mean m and scatter of the members of each cluster; indices get C, L = C/M and S/M about the centres."""
 
     name: ClassVar = "dispersion"
 
     @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
-        return moments.zeros(k, features, streams, xp, dtype)
+    def weights(step: Step) -> Array:
+        return step.w
 
     @staticmethod
-    def update(old: States, step: Step) -> Moments:
-        new = moments.absorb(old[Dispersion], step.x, step.w, step.fade)
+    def recorded(recording: RecordedClustering) -> Array:
+        return recording.w
+
+    @classmethod
+    def update(cls, old: States, step: Step) -> Moments:
+        new = super().update(old, step)
         return new._replace(mass=namespace(step.x).where(step.after.active, new.mass, 0 * new.mass))
-
-    @staticmethod
-    def batch(recording: RecordedClustering) -> Moments:
-        return moments.batch(recording.x, recording.w, recording.fades)
 
     @staticmethod
     def begin(old: States, prototypes: Prototypes, mass: Array) -> Moments:
@@ -44,22 +92,10 @@ class Dispersion(Statistic[Moments, "DispersionView"]):
         scatter = 0 * old[Dispersion].scatter
         return Moments(xp.where(prototypes.active, mass + scatter, scatter), prototypes.centers, scatter)
 
-    @staticmethod
-    def shift(state: Moments, by: Array) -> Moments:
-        return state._replace(mean=state.mean + by)
-
-    @staticmethod
-    def fade(state: Moments, by: Array, alive: Array) -> Moments:
-        mass = moments.share(state.mass, by, 0)[0]
-        return state._replace(mass=namespace(mass).where(alive, mass, 0 * mass))
-
-    @staticmethod
-    def combine(a: States, b: States) -> Moments:
-        return moments.combine(a[Dispersion], b[Dispersion])
-
-    @staticmethod
-    def remove(old: States, step: Step) -> Moments:
-        return moments.remove(old[Dispersion], step.x, step.w)
+    @classmethod
+    def fade(cls, state: Moments, by: Array, alive: Array) -> Moments:
+        new = super().fade(state, by, alive)
+        return new._replace(mass=namespace(new.mass).where(alive, new.mass, 0 * new.mass))
 
     @staticmethod
     def merge(old: States, merge: Merge) -> Moments:
@@ -116,41 +152,26 @@ class DispersionView:
         return count(self._active & (self.mass <= 0))
 
 
-class Overall(Statistic[Moments, "OverallView"]):
-    """Mass ω, mean μ and scatter S0/ω of all samples seen, as the moments of one cluster that has all samples."""
+class Overall(Members["OverallView"]):
+    """Mass ω, mean μ and scatter S0/ω of all samples seen."""
 
     name: ClassVar = "overall"
 
-    @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
-        return moments.zeros(1, features, streams, xp, dtype)
+    @classmethod
+    def init(cls, k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
+        return super().init(1, features, streams, xp, dtype)
 
     @staticmethod
-    def update(old: States, step: Step) -> Moments:
-        seen = namespace(step.x).astype(step.seen, step.x.dtype)
-        return moments.absorb(old[Overall], step.x, seen[None, ...], step.fade)
+    def weights(step: Step) -> Array:
+        return namespace(step.x).astype(step.seen, step.x.dtype)[None, ...]
+
+    @classmethod
+    def left(cls, step: Step) -> Array:
+        return namespace(step.x).where(step.seen, step.fade, 0 * step.fade)[None, ...]
 
     @staticmethod
-    def batch(recording: RecordedClustering) -> Moments:
-        one = namespace(recording.x).ones_like(recording.x[:, :1])
-        return moments.batch(recording.x, one, recording.fades)
-
-    @staticmethod
-    def shift(state: Moments, by: Array) -> Moments:
-        return state._replace(mean=state.mean + by)
-
-    @staticmethod
-    def fade(state: Moments, by: Array, alive: Array) -> Moments:
-        return state._replace(mass=moments.share(state.mass, by, 0)[0])
-
-    @staticmethod
-    def combine(a: States, b: States) -> Moments:
-        return moments.combine(a[Overall], b[Overall])
-
-    @staticmethod
-    def remove(old: States, step: Step) -> Moments:
-        seen = namespace(step.x).where(step.seen, step.fade, 0 * step.fade)
-        return moments.remove(old[Overall], step.x, seen[None, ...])
+    def recorded(recording: RecordedClustering) -> Array:
+        return namespace(recording.x).ones_like(recording.x[:, :1])
 
     @staticmethod
     def view(stats: Stats, state: Moments) -> OverallView:

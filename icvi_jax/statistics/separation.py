@@ -11,54 +11,79 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import count, larger, namespace, squares
 from icvi_jax.numerics.pairs import Pairs, Terms
-from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, V
 from icvi_jax.types import Array, DType, Namespace, Prototypes
 
 if TYPE_CHECKING:
-    from icvi_jax.statistics.stats import Stats
+    from icvi_jax.statistics.index_view import Stats
 
 
-class SeparationState(NamedTuple):
-    """The largest squared distance from a single centre to a sample so far, not faded."""
+class ReachState(NamedTuple):
+    """The largest squared distance from a single centre to a sample: (*streams)."""
 
     reach: Array
 
 
-class Separation(Statistic[SeparationState, "SeparationView"]):
+class _Reach(Statistic[ReachState, V]):
+    """The reach of a single cluster: with forgetting where it is `faded`."""
+
+    faded: ClassVar[bool]
+
+    @staticmethod
+    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> ReachState:
+        return ReachState(xp.zeros(streams, dtype=dtype))
+
+    @classmethod
+    def update(cls, old: States, step: Step) -> ReachState:
+        (reach,) = old[cls]
+        reach = step.fade * reach if cls.faded else reach
+        xp, (centers, active) = namespace(step.x), step.after[:2]
+        lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
+        alone = (count(active) == 1) & step.seen
+        return ReachState(xp.where(alone, larger(squares(step.x - lone), reach), reach))
+
+    @classmethod
+    def batch(cls, recording: RecordedClustering) -> ReachState:
+        xp = namespace(recording.x)
+        alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
+        d = squares(recording.x[:, None, :] - recording.centers, 2)
+        d = xp.where(alone, d, xp.zeros_like(d))
+        return ReachState(xp.max(recording.fades[:, None] * d if cls.faded else d))
+
+    @classmethod
+    def begin(cls, old: States, prototypes: Prototypes, mass: Array) -> ReachState:
+        return ReachState(0 * old[cls].reach)
+
+    @classmethod
+    def fade(cls, state: ReachState, by: Array, alive: Array) -> ReachState:
+        return ReachState(by * state.reach) if cls.faded else state
+
+    @classmethod
+    def combine(cls, a: States, b: States) -> ReachState:
+        return ReachState(larger(a[cls].reach, b[cls].reach))
+
+    @classmethod
+    def remove(cls, old: States, step: Step) -> ReachState:
+        return old[cls]  # a maximum cannot be undone; it matters only at k = 1
+
+
+class Separation(_Reach["SeparationView"]):
     """Squared distances between active centres, and the reach of a single one."""
 
     name: ClassVar = "separation"
     follows: ClassVar = True
+    faded: ClassVar = False
 
     @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> SeparationState:
-        return SeparationState(xp.zeros(streams, dtype=dtype))
-
-    @staticmethod
-    def update(old: States, step: Step) -> SeparationState:
-        (reach,) = old[Separation]
-        alone, d = alone_from(step)
-        return SeparationState(namespace(step.x).where(alone, larger(d, reach), reach))
-
-    @staticmethod
-    def batch(recording: RecordedClustering) -> SeparationState:
-        return SeparationState(namespace(recording.x).max(distances_alone(recording)))
-
-    @staticmethod
-    def begin(old: States, prototypes: Prototypes, mass: Array) -> SeparationState:
-        return SeparationState(0 * old[Separation].reach)
-
-    @staticmethod
-    def combine(a: States, b: States) -> SeparationState:
-        return SeparationState(namespace(a[Separation].reach).maximum(a[Separation].reach, b[Separation].reach))
-
-    @staticmethod
-    def remove(old: States, step: Step) -> SeparationState:
-        return old[Separation]  # a maximum cannot be undone; it matters only at k = 1
-
-    @staticmethod
-    def view(stats: Stats, state: SeparationState) -> SeparationView:
+    def view(stats: Stats, state: ReachState) -> SeparationView:
         return SeparationView(stats, state)
+
+
+class FadedReach(_Reach[ReachState]):
+    """The reach of a single cluster, with forgetting; it also fades while there are more clusters."""
+
+    name: ClassVar = "faded_reach"
+    faded: ClassVar = True
 
 
 class SeparationView:
@@ -72,7 +97,7 @@ class SeparationView:
     largest : the largest D_ij; 0 with fewer than two clusters.
     """
 
-    def __init__(self, stats: Stats, state: SeparationState) -> None:
+    def __init__(self, stats: Stats, state: ReachState) -> None:
         self._stats, self._reach = stats, state.reach
         self.pairs = Pairs(stats.active, kept="distances" in stats.memo)
 
@@ -96,62 +121,3 @@ class SeparationView:
         if self.pairs.k == 1:
             return 0 * self._reach
         return self.pairs.most(self.pairs.keep(self.distances, 0.0))
-
-
-def alone_from(step: Step) -> tuple[Array, Array]:
-    """Whether a sample was seen while there is one cluster, and its squared distance from that centre: (*streams)."""
-    xp = namespace(step.x)
-    centers, active = step.after[:2]
-    lone = xp.sum(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), axis=0)
-    return (count(active) == 1) & step.seen, squares(step.x - lone)
-
-
-def distances_alone(recording: RecordedClustering) -> Array:
-    """Squared distances of samples from the only centre: (n, k), 0 where there were others."""
-    xp = namespace(recording.x)
-    alone = recording.active & (xp.sum(xp.astype(recording.active, xp.int32), axis=1) == 1)[:, None]
-    d = squares(recording.x[:, None, :] - recording.centers, 2)
-    return xp.where(alone, d, xp.zeros_like(d))
-
-
-class FadedReachState(NamedTuple):
-    """The largest faded squared distance from a single centre to a sample."""
-
-    reach: Array
-
-
-class FadedReach(Statistic[FadedReachState, FadedReachState]):
-    """The reach of a single cluster, with forgetting; it also fades while there are more clusters."""
-
-    name: ClassVar = "faded_reach"
-
-    @staticmethod
-    def init(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> FadedReachState:
-        return FadedReachState(xp.zeros(streams, dtype=dtype))
-
-    @staticmethod
-    def update(old: States, step: Step) -> FadedReachState:
-        xp = namespace(step.x)
-        faded = step.fade * old[FadedReach].reach
-        alone, d = alone_from(step)
-        return FadedReachState(xp.where(alone, larger(d, faded), faded))
-
-    @staticmethod
-    def batch(recording: RecordedClustering) -> FadedReachState:
-        return FadedReachState(namespace(recording.x).max(recording.fades[:, None] * distances_alone(recording)))
-
-    @staticmethod
-    def begin(old: States, prototypes: Prototypes, mass: Array) -> FadedReachState:
-        return FadedReachState(0 * old[FadedReach].reach)
-
-    @staticmethod
-    def fade(state: FadedReachState, by: Array, alive: Array) -> FadedReachState:
-        return FadedReachState(by * state.reach)
-
-    @staticmethod
-    def combine(a: States, b: States) -> FadedReachState:
-        return FadedReachState(larger(a[FadedReach].reach, b[FadedReach].reach))
-
-    @staticmethod
-    def remove(old: States, step: Step) -> FadedReachState:
-        return old[FadedReach]  # a maximum cannot be undone; it matters only at k = 1

@@ -45,13 +45,8 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
     def update(old: States, step: Step) -> SilhouettesState:
         active, born = step.before.active, step.born
         s, counts = of_sample(step.x, step.u, step.before.centers, active, old[Dispersion], born)
-        counts = counts & step.seen
         noise = step.seen & ~namespace(s).any(step.u > 0, axis=0) & namespace(s).any(active, axis=0)
-        state = old[Silhouettes]
-        return SilhouettesState(
-            *_taken(state.mean, state.weight, s, counts, step.fade),
-            *_taken(state.noisy_mean, state.noisy_weight, s, counts | noise, step.fade),
-        )
+        return _with(old[Silhouettes], s, counts & step.seen, noise, step.fade)
 
     @staticmethod
     def batch(recording: RecordedClustering) -> SilhouettesState:
@@ -66,11 +61,7 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
             x, u = recording.x[t, :], recording.u[t, :]
             s, counts = of_sample(x, u, recording.centers[t - 1, ...], active, past, None)
             noise = ~xp.any(u > 0) & xp.any(active)
-            fade = recording.fades[t - 1] / recording.fades[t]
-            state = SilhouettesState(
-                *_taken(state.mean, state.weight, s, counts, fade),
-                *_taken(state.noisy_mean, state.noisy_weight, s, counts | noise, fade),
-            )
+            state = _with(state, s, counts, noise, recording.fades[t - 1] / recording.fades[t])
         return state
 
     @staticmethod
@@ -79,13 +70,9 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
 
     @staticmethod
     def combine(a: States, b: States) -> SilhouettesState:
-        one, two = a[Silhouettes], b[Silhouettes]
-        sums = (
-            (one.mean, one.weight, two.mean, two.weight),
-            (one.noisy_mean, one.noisy_weight, two.noisy_mean, two.noisy_weight),
-        )
         joined: list[Array] = []
-        for mean, weight, other, more in sums:
+        for one, two in zip(_pairs(a[Silhouettes]), _pairs(b[Silhouettes])):
+            (mean, weight), (other, more) = one, two
             total, part = moments.share(weight, 1, more)
             joined += [mean + part * (other - mean), total]
         return SilhouettesState(*joined)
@@ -121,8 +108,15 @@ def _root(a: Array) -> Array:
     return xp.where(some, xp.sqrt(xp.where(some, a, xp.ones_like(a))), a)
 
 
-def _taken(mean: Array, weight: Array, s: Array, counts: Array, fade: Array) -> tuple[Array, Array]:
-    """Faded mean and weight with one more value where it counts."""
-    xp = namespace(mean)
-    total = fade * weight + 1
-    return xp.where(counts, mean + (s - mean) / total, mean), xp.where(counts, total, weight)
+def _pairs(state: SilhouettesState) -> tuple[tuple[Array, Array], ...]:
+    """The two means, each with its weight."""
+    return (state.mean, state.weight), (state.noisy_mean, state.noisy_weight)
+
+
+def _with(state: SilhouettesState, s: Array, counts: Array, noise: Array, fade: Array) -> SilhouettesState:
+    """The state with the silhouette of one more sample, where it counts, or where it is noise."""
+    xp, new = namespace(s), []
+    for (mean, weight), taken in zip(_pairs(state), (counts, counts | noise)):
+        total = fade * weight + 1
+        new += [xp.where(taken, mean + (s - mean) / total, mean), xp.where(taken, total, weight)]
+    return SilhouettesState(*new)

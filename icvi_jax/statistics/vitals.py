@@ -20,7 +20,7 @@ from icvi_jax.statistics.groups import homes
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes
 
 if TYPE_CHECKING:
-    from icvi_jax.statistics.stats import Stats
+    from icvi_jax.statistics.index_view import Stats
 
 KEEP = 1 - 1 / 150
 """ρ: what a step leaves of the past."""

@@ -13,13 +13,7 @@ __all__ = ["Entry", "Recording", "Stream", "StreamEntry", "catalogue", "read_gas
 
 
 class StreamEntry(NamedTuple):
-    """One synthetic stream of the catalogue.
-
-    Examples
-    --------
-    >>> catalogue()["s3"].k
-    10
-    """
+    """One synthetic stream of the catalogue."""
 
     function: Callable[..., Stream]  # draws the stream; takes at least `seed`
     meaning: str  # what it shows, in one line
@@ -28,10 +22,8 @@ class StreamEntry(NamedTuple):
 
 
 def catalogue() -> dict[str, StreamEntry]:
-    """List the synthetic streams by name.
+    """The synthetic streams by name.
 
-    Examples
-    --------
     >>> for name, entry in catalogue().items():
     ...     print(name, entry.k, entry.p, entry.function(seed=1).x.shape[1])
     s1 2 2 2

@@ -14,15 +14,7 @@ from icvi_jax.spec import whole
 
 
 class Stream(NamedTuple):
-    """A stream with its ground truth: samples, modes, noise and change points.
-
-    Examples
-    --------
-    >>> from icvi_jax.streams import s2
-    >>> stream = s2(seed=0)
-    >>> stream.name, stream.x.shape, stream.changes[:2]
-    ('s2', (2500, 2), [500, 700])
-    """
+    """A stream with its ground truth: samples, modes, noise and change points."""
 
     x: NDArray[np.float64]  #: samples, `(n, p)` float64
     #: number of the mode at each sample, `(n,)`; −1 where there is no single one (a transition). A noise sample has the
@@ -38,15 +30,8 @@ class Recording(NamedTuple):
     """A stream read from a file: the fields of :class:`Stream`, and the time of each sample.
 
     A mode of −1 means that the truth is not known, a NaN in ``x`` that nothing was measured.
-
-    Examples
-    --------
-    >>> empty = np.zeros(0)
-    >>> Recording(empty[:, None], empty.astype(int), empty.astype(bool), [], "lg", ("surface_temperature",), empty).name
-    'lg'
     """
 
-    #: x, mode, noise, changes, name, features: as in :class:`Stream`
     x: NDArray[np.float64]
     mode: NDArray[np.int64]
     noise: NDArray[np.bool_]
@@ -60,27 +45,11 @@ class Recording(NamedTuple):
 def read_table(
     path: str | PathLike[str], columns: Sequence[str], lines: int = 20_000, header: int = 0
 ) -> Iterator[NDArray[np.float64]]:
-    """Read numbers separated by white space in pieces, so that a file may be larger than memory.
+    """Read numbers separated by white space, `lines` at a time, so that a file may be larger than memory.
 
-    Parameters
-    ----------
-    path : text file.
-    columns : names of the columns, for error messages; each line must have as many fields.
-    lines : lines read at a time.
-    header : lines to skip at the start.
+    Each line must have a field for every name in `columns`, but for the first `header` lines; blank ones are skipped. A
+    ValueError names file, line and column of the first field that is not a number.
 
-    Yields
-    ------
-    array
-        ``(rows, len(columns))``. Blank lines are skipped.
-
-    Raises
-    ------
-    ValueError
-        With file, line and column of the first field that is not a number.
-
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "two.txt"
@@ -113,15 +82,11 @@ def _parse(path: str | PathLike[str], piece: list[str], start: int, columns: Seq
                 np.loadtxt([field], comments=None)
             except ValueError:
                 raise ValueError(f"{path}, line {number}, column {column} ({name}): not a number: {field!r}") from None
-        if fields and len(fields) < len(columns):
-            absent = len(fields) + 1
-            raise ValueError(
-                f"{path}, line {number}, column {absent} ({columns[absent - 1]}): missing, "
-                f"the line has {len(fields)} of {len(columns)} columns"
-            )
-        if len(fields) > len(columns):
-            raise ValueError(
-                f"{path}, line {number}, column {len(columns) + 1}: one column too many, "
-                f"the line has {len(fields)}, expected {len(columns)}"
-            )
+        n, wanted = len(fields), len(columns)
+        if 0 < n < wanted:
+            absent = f"column {n + 1} ({columns[n]}): missing, the line has {n} of {wanted} columns"
+            raise ValueError(f"{path}, line {number}, {absent}")
+        if n > wanted:
+            more = f"column {wanted + 1}: one column too many, the line has {n}, expected {wanted}"
+            raise ValueError(f"{path}, line {number}, {more}")
     raise ValueError(f"{path}, lines {start} to {start + len(piece) - 1}: cannot be read as numbers")

@@ -45,13 +45,8 @@ def read_gas(
 
     Returns
     -------
-    Recording
-        ``x`` (blocks, len(sensors)); times are the time field of each block's first row, in seconds.
-
-    Raises
-    ------
-    ValueError
-        If a line is malformed (with file, line and column), or the file ends before the blocks asked for.
+    ``x`` (blocks, len(sensors)); times are the time field of each block's first row, in seconds. A ValueError says
+    where a line is malformed, or that the file ends before the blocks asked for.
 
     Examples
     --------
@@ -85,9 +80,8 @@ def read_gas(
             break
     kept = sum(map(len, means))
     if not kept or (length is not None and kept < length):
-        raise ValueError(
-            f"{path}: the file has {blocks} blocks of {rows} rows, too few for start={start}, length={length}"
-        )
+        few = f"{blocks} blocks of {rows} rows, too few for start={start}, length={length}"
+        raise ValueError(f"{path}: the file has {few}")
     mode = _number(np.concatenate(points))
     changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
     names = tuple(SENSORS[sensor - 1] for sensor in sensors)
@@ -177,13 +171,8 @@ def read_sensorscope(
 
     Returns
     -------
-    Recording
-        ``x`` (days · 1440 / minutes, len(features)); times are local, datetime64[s], the start of each interval.
-
-    Raises
-    ------
-    ValueError
-        If a line is malformed (with file, line and column), or nothing of the station is in the period.
+    ``x`` (days · 1440 / minutes, len(features)); times are local, datetime64[s], the start of each interval. A
+    ValueError says where a line is malformed, or that nothing of the station is in the period.
 
     Examples
     --------

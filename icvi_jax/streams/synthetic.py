@@ -28,7 +28,8 @@ def s1(
 
     Between two segments the coefficients ``a`` move in equal steps, each held for ``hold`` samples, while y runs on:
     ``a = a_from + (j / steps) (a_to − a_from)``, ``j = 1 … steps``; the last step is the target mode already.
-    Everything before the first sample is 0, so ``y_0 = 0`` and ``y_1 = 1.018 x_0``.
+    Everything before the first sample is 0, so ``y_0 = 0`` and ``y_1 = 1.018 x_0``. Transition samples have mode −1,
+    and each change is the first of them. There is no noise.
 
     Parameters
     ----------
@@ -37,11 +38,6 @@ def s1(
     lengths : shortest and longest segment, both possible; each length is uniform between them. Transitions are added.
     steps, hold : steps of a transition, and samples of each. With ``steps=1`` the change is abrupt, its first ``hold``
         samples still have mode −1.
-
-    Returns
-    -------
-    Stream
-        Features x and y; transition samples have mode −1, and each change is the first of them. No noise.
 
     Examples
     --------
@@ -60,9 +56,7 @@ def s1(
     rng = np.random.default_rng(seed)
     sizes = rng.integers(lengths[0], lengths[1], size=segments, endpoint=True)
 
-    coefficients: list[NDArray[np.float64]] = []
-    modes: list[NDArray[np.int64]] = []
-    changes: list[int] = []
+    coefficients, modes, changes = list[NDArray[np.float64]](), list[NDArray[np.int64]](), list[int]()
     for segment, size in enumerate(sizes.tolist()):
         target = MODES[segment % 2]
         if segment:
@@ -102,12 +96,6 @@ def modes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     ::
 
         μ_j = μ_0 + (j/10) (μ_10 − μ_0),      Σ_j = Σ_0 + (j/10) (Σ_10 − Σ_0),      j = 0 … 10
-
-    Examples
-    --------
-    >>> mean, covariance = modes()
-    >>> mean[[0, 5, 10]].tolist()
-    [[95.0, 75.0], [50.0, 40.0], [5.0, 5.0]]
     """
     share = np.arange(STEPS + 1) / STEPS
     mean = (1 - share)[:, None] * MEANS[0] + share[:, None] * MEANS[1]
@@ -118,7 +106,7 @@ def modes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
     """Draw S2: eleven Gaussians on a line from (95, 75) to (5, 5), one block each, 1 % of it noisy.
 
-    Noise is a draw of the block's own Gaussian plus a uniform one from [−10, 10]².
+    Noise is a draw of the block's own Gaussian plus a uniform one from [−10, 10]², and has the mode of its block.
 
     Parameters
     ----------
@@ -126,11 +114,6 @@ def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
     layout : the paper describes two streams with this name. ``"text"``: 500 samples of the first mode and 200 of each
         other, 1 % of each block perturbed at random places, n = 2500. ``"table"``: 700 and 200, and 1 % noisy samples
         appended to each block, n = 2727.
-
-    Returns
-    -------
-    Stream
-        Modes 0 … 10; a noise sample has the mode of its block.
 
     Examples
     --------
@@ -170,13 +153,7 @@ JITTER = (120, 280)
 
 
 def centers() -> NDArray[np.float64]:
-    """The ten means of S3, (10, 2): ``10 (cos 2πi/10, sin 2πi/10)``.
-
-    Examples
-    --------
-    >>> centers().shape, centers()[0].tolist()
-    ((10, 2), [10.0, 0.0])
-    """
+    """The ten means of S3, (10, 2): ``10 (cos 2πi/10, sin 2πi/10)``."""
     angle = 2 * np.pi * np.arange(BLOCKS) / BLOCKS
     return RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
@@ -186,7 +163,8 @@ def s3(
 ) -> Stream:
     """Draw S3: blocks from ``N(c_i, I)``, ``c_i`` around a circle of radius 10; noise from ``N(0, I)``.
 
-    In each block 1 … 20 samples (a uniform random number) come from the Gaussian at the centre of the circle instead.
+    In each block 1 … 20 samples (a uniform random number) come from the Gaussian at the centre of the circle instead;
+    they have the mode of their block. With ``place="start"`` a change begins with noise.
 
     Parameters
     ----------
@@ -194,11 +172,6 @@ def s3(
     place : where in its block the noise is: at random places, all at the end, or all at the start.
     lengths : samples of each block, more than 20; or ``"jittered"``: each block's length is uniform on 120 … 280, so
         that a detector cannot score by counting to 200.
-
-    Returns
-    -------
-    Stream
-        Modes 0 … 9; a noise sample has the mode of its block. With ``place="start"`` a change begins with noise.
 
     Examples
     --------

@@ -182,13 +182,7 @@ INDEX_LAWS = (
 
 
 def check_index(index: Index, backends: tuple[str, ...] | None = None) -> None:
-    """Check an index against all laws on all installed backends; AssertionError names the law that is broken.
-
-    Parameters
-    ----------
-    index : the index.
-    backends : names from `icvi_jax.testing.BACKENDS`; all that are installed by default.
-    """
+    """Check an index against all laws on all installed backends; AssertionError names the law that is broken."""
     assert index.goal in ("min", "max"), f"{type(index).__name__}.goal is {index.goal!r}: 'min' or 'max'"
     check_laws((index,), INDEX_LAWS, backends)
 

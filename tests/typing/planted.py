@@ -41,14 +41,14 @@ DEFECTS = (
     Defect(
         "two arguments in the wrong order",
         "statistics/dispersion.py",
-        "absorb(old[Overall], step.x,",
-        "absorb(step.x, old[Overall],",
+        "absorb(old[cls], step.x,",
+        "absorb(step.x, old[cls],",
     ),
     Defect(
         "a state of another statistic",
         "statistics/separation.py",
-        "FadedReachState(by * state.reach)",
-        "by * state.reach",
+        "ReachState(by * state.reach) if",
+        "by * state.reach if",
     ),
     Defect("an argument left out", "panel_ops.py", "part.remove(States(state.statistics), step)", "part.remove(step)"),
     Defect(
