@@ -77,7 +77,7 @@ def ours(everything, forgetting, seeds):
 
 
 def rivals(modes, period):
-    """River's clusterers by name: how to make one for a stream with so many modes; and a partition that uses no data."""
+    """How to make river's clusterers for a stream with so many modes, by name, and a partition that uses no data."""
     from river import cluster
 
     return {

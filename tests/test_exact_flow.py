@@ -37,8 +37,8 @@ def stories(draw):
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(story=stories(), forgetting=st.sampled_from([1.0, 0.9]))
-def test_every_index_follows_any_story(story, forgetting):
+@given(story=stories(), forgetting=st.sampled_from([1.0, 0.9]), crisp=st.booleans())
+def test_every_index_follows_any_story(story, forgetting, crisp):
     X, slot, happened, V, rng = story
     panel = icvi.Panel(indices=ALL, forgetting=forgetting)
     statistics, past = panel.start(K, 2, (), np, np.float64), History(K, forgetting)
@@ -56,7 +56,7 @@ def test_every_index_follows_any_story(story, forgetting):
         before = Prototypes(V[max(t - 1, 0)], active)
         yes = np.asarray(True)
         event = Event(X[t], given_u[t], before, Prototypes(V[t], active), yes, yes, born=born, merge=merge)
-        statistics = panel.update(statistics, event, crisp=True)
+        statistics = panel.update(statistics, event, crisp=crisp)  # memberships are 0 or 1 either way
         past.append(X[t], given_u[t], pair, np.flatnonzero(born))
     w = np.array(past.w)
     recording = RecordedClustering(X, given_u, w, past.ages(), V, np.ones((len(X), K), bool), w)

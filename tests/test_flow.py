@@ -1,4 +1,4 @@
-"""Data between the stations: merges and births in place, anchors, pipelines without a clusterer."""
+"""Data between the stations: anchors, times, pipelines without a clusterer or a panel."""
 
 import jax
 import numpy as np
@@ -6,59 +6,6 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.anchor import Anchor
-from icvi_jax.types import Event, Merge, Prototypes
-
-ALL = tuple(entry.index() for entry in icvi.indices.catalogue() if not entry.path)
-
-
-def story(seed, n=60, k=4, p=2):
-    """Samples, slots and what happened: a merge at some samples, a slot reborn at others; centres wander freely."""
-    rng = np.random.default_rng(seed)
-    X, slot = rng.normal(size=(n, p)) * 3, rng.integers(0, k, n)
-    happened = {int(t): tuple(rng.permutation(k)[:2].tolist()) for t in rng.choice(np.arange(8, n), 4, replace=False)}
-    reborn = {int(t): int(slot[t]) for t in rng.choice(np.arange(8, n), 3, replace=False)}
-    return X, slot, happened, reborn, rng.normal(size=(n, k, p)) * 5
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.95])
-@pytest.mark.parametrize("seed", range(3))
-def test_indices_are_exact_through_merges_and_births_in_place(seed, forgetting):
-    X, slot, happened, reborn, V = story(seed)
-    n, k, p = V.shape
-    panel = icvi.Panel(indices=ALL, forgetting=forgetting)
-    statistics = panel.start(k, p, (), np, np.float64)
-    active, owner = np.ones(k, bool), np.full(n, -1)
-    for t in range(n):
-        u = np.eye(k)[slot[t]]
-        none = np.zeros(k, bool)
-        merge, born = Merge(none, none), none
-        if t in happened:
-            a, b = happened[t]
-            merge, born = Merge(np.arange(k) == a, np.arange(k) == b), np.arange(k) == b
-            owner[owner == b] = a
-        if t in reborn:
-            born = born | (np.arange(k) == reborn[t])
-            owner[owner == reborn[t]] = -1
-        owner[t] = slot[t]
-        event = Event(
-            X[t],
-            u,
-            Prototypes(V[t - 1], active),
-            Prototypes(V[t], active),
-            np.asarray(True),
-            np.asarray(True),
-            born=born,
-            merge=merge,
-        )
-        statistics = panel.update(statistics, event)
-        if t < 20 or t % 9:
-            continue
-        got = panel.values(statistics, event.after, event.ready)
-        U = np.where(owner[: t + 1, None] >= 0, np.eye(k)[owner[: t + 1]], 0.0)
-        want = icvi.batch(panel, X[: t + 1], U, V[: t + 1])
-        for name in got:
-            if name not in ("pc", "pe"):  # memberships as they were when the sample came
-                np.testing.assert_allclose(got[name], want[name], rtol=1e-8, atol=1e-8, err_msg=f"{name} at {t}")
 
 
 def test_an_anchor_of_two_words_keeps_what_one_would_lose():

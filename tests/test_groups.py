@@ -146,7 +146,8 @@ def test_clusters_are_named_in_a_step_a_recording_and_a_batch(of, forgetting):
 
 def test_a_lone_cluster_of_several_slots_has_its_reach():
     e = example(seed=5, k=3)
-    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.DaviesBouldin()), forgetting=0.95, of="clusters")
+    faded = icvi.XieBeni(name="faded", lone="faded")
+    panel = icvi.Panel(indices=(icvi.XieBeni(), faded, icvi.DaviesBouldin()), forgetting=0.95, of="clusters")
     state = panel.init(3, 2, xp=np)
     for x, u, V, a in zip(*e):
         state, values = panel.step(state, x, u, V, a, clusters=np.zeros(3, int))

@@ -21,7 +21,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "definitions.md"
 
 def kinds_of(base):
     for kind in base.__subclasses__():
-        yield from ([] if inspect.isabstract(kind) or not kind.__module__.startswith("icvi_jax.") else [kind.__name__])
+        part = not inspect.isabstract(kind) and "name" in vars(kind) and kind.__module__.startswith("icvi_jax.")
+        yield from [kind.__name__] if part else []
         yield from kinds_of(kind)
 
 

@@ -50,8 +50,17 @@ class NegentropyIncrement(Comparison):
         return given(total > 0, xp.sum(terms, axis=0) - stats[OverallCovariance].logdet[0, ...] / 2)
 
 
+class _Overlap(Comparison):
+    """An index of how pairs of Gaussians overlap."""
+
+    range: ClassVar = (-float("inf"), float("inf"))
+    positive: ClassVar = False
+    needs: ClassVar = (Count, Covariance, Dispersion)
+    keeps: ClassVar = ("cross_entropies",)
+
+
 @spec
-class RepresentativeCIP(Comparison):
+class RepresentativeCIP(_Overlap):
     r"""Overlap of the clusters, each taken as a Gaussian; small is good.
 
     .. math:: rCIP = Σ_{i<j} \mathcal N(m_i − m_j; 0, Σ_i + Σ_j)
@@ -78,10 +87,6 @@ class RepresentativeCIP(Comparison):
     name: str = static("rcip")
     log: bool = static(True)
     goal: ClassVar = "min"
-    range: ClassVar = (-float("inf"), float("inf"))
-    positive: ClassVar = False
-    needs: ClassVar = (Count, Covariance, Dispersion)
-    keeps: ClassVar = ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
@@ -90,9 +95,8 @@ class RepresentativeCIP(Comparison):
         terms = [xp.where(xp.isnan(a), xp.zeros_like(a), a) for a in terms]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
         least = xp.where(least < xp.inf, least, xp.zeros_like(least))
-        total = sum(
-            xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms
-        )  # smaller terms make no difference
+        # terms smaller than e^−80 make no difference
+        total = sum(xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms)
         total = xp.where(total > 0, total, xp.ones_like(total))
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
         return given((stats[Dispersion].empty == 0) & ~noise, value)
@@ -102,16 +106,14 @@ class RepresentativeCIP(Comparison):
 
 
 @spec
-class RepresentativeCrossEntropy(Comparison):
+class RepresentativeCrossEntropy(_Overlap):
     r"""Cross entropy of the clusters, each taken as a Gaussian, summed over pairs; large is good.
 
     .. math:: rH = Σ_{i<j} ½ \bigl(d^⊤ Σ_q^{−1} d + \log\det Σ_q + p \log 2π\bigr), \quad
               d = m_i − m_j, \quad Σ_q = Σ_i + Σ_j
 
-    with the members' means m_i and covariances Σ_i, unbiased under faded weights and with a ridge of 10^(−12/p), which
-    matters for samples of tiny numbers. NaN with fewer than two clusters and with an active cluster that has no
-    members, or a pair of clusters with fewer members than features where rounding exceeds the ridge. Coincident means:
-    the distance counts as 0, the worst for those covariances.
+    with means, covariances and NaN as in `RepresentativeCIP`. Coincident means: the distance counts as 0, the worst for
+    those covariances.
 
     >>> import icvi_jax as icvi
     >>> panel = icvi.Panel(indices=(icvi.RepresentativeCrossEntropy(),))
@@ -126,10 +128,6 @@ class RepresentativeCrossEntropy(Comparison):
 
     name: str = static("rh")
     goal: ClassVar = "max"
-    range: ClassVar = (-float("inf"), float("inf"))
-    positive: ClassVar = False
-    needs: ClassVar = (Count, Covariance, Dispersion)
-    keeps: ClassVar = ("cross_entropies",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]

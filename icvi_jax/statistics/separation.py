@@ -27,6 +27,7 @@ class ReachState(NamedTuple):
 class _Reach(Statistic[ReachState, V]):
     """The reach of a single cluster: with forgetting where it is `faded`."""
 
+    follows: ClassVar = True
     faded: ClassVar[bool]
 
     @staticmethod
@@ -71,7 +72,6 @@ class Separation(_Reach["SeparationView"]):
     """Squared distances between active centres, and the reach of a single one."""
 
     name: ClassVar = "separation"
-    follows: ClassVar = True
     faded: ClassVar = False
 
     @staticmethod

@@ -52,16 +52,16 @@ class Backend(NamedTuple):
 BACKENDS = ("numpy", "readonly", "strict", "torch", "jax32", "jax64")
 """Names of all backends: NumPy, read-only NumPy, array-api-strict, torch, JAX in single and in double precision."""
 
-LIBRARIES = {"strict": "array_api_strict", "torch": "torch"}
-"""What some backends need."""
-
 
 def backend(name: str) -> Backend:
     """The backend with this name; ImportError if its library is not installed."""
     if name in ("numpy", "readonly"):
         return Backend(name, np, np.float64, 1e-9, frozen=name == "readonly")
-    if name in LIBRARIES:
-        xp = importlib.import_module(LIBRARIES[name])
+    if name == "strict":
+        xp = importlib.import_module("array_api_strict")
+        return Backend(name, xp, xp.float64, 1e-9)
+    if name == "torch":
+        xp = importlib.import_module("torch")
         return Backend(name, xp, xp.float64, 1e-9)
     if name in ("jax32", "jax64"):
         single = name == "jax32"
@@ -105,7 +105,8 @@ def kinds(state: State, b: Backend) -> State:
 
 def available() -> tuple[str, ...]:
     """Names of the backends whose libraries are installed."""
-    return tuple(n for n in BACKENDS if n not in LIBRARIES or importlib.util.find_spec(LIBRARIES[n]) is not None)
+    libraries = {"strict": "array_api_strict", "torch": "torch"}
+    return tuple(n for n in BACKENDS if n not in libraries or importlib.util.find_spec(libraries[n]) is not None)
 
 
 def check_laws(part: P, laws: Iterable[Callable[[P, Backend], None]], backends: tuple[str, ...] | None) -> None:

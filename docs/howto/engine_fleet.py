@@ -1,11 +1,14 @@
-"""A recorded fleet on Ray: `python ray_fleet.py IN.parquet OUT`; rows are (node, time, x, y)."""
+"""A recorded fleet on Ray or on Spark; rows are (node, time, x, y).
+
+python engine_fleet.py ray IN.parquet OUT
+python engine_fleet.py spark IN.parquet OUT          or spark-submit
+"""
 
 import sys
 import zlib
 
 import numpy as np
 import pandas as pd
-import ray
 
 import icvi_jax as icvi
 
@@ -32,12 +35,27 @@ def group_of(nodes: pd.Series) -> np.ndarray:
     return np.array([zlib.crc32(str(node).encode()) % GROUPS for node in nodes])
 
 
-def main(source: str, target: str) -> None:
+def on_ray(source: str, target: str) -> None:
     """Read, group, validate and write, on as many machines as the cluster has."""
+    import ray
+
     table = ray.data.read_parquet(source)
     table = table.map_batches(lambda rows: rows.assign(group=group_of(rows["node"])), batch_format="pandas")
     table.groupby("group").map_groups(validated, batch_format="pandas").write_parquet(target)
 
 
+def on_spark(source: str, target: str) -> None:
+    """The same on Spark, whose own hash makes the groups."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+
+    spark = SparkSession.builder.getOrCreate()
+    table = spark.read.parquet(source)
+    group = F.pmod(F.hash("node"), F.lit(GROUPS))
+    found = table.groupBy(group).applyInPandas(validated, "node string, time long, xb double, db double")
+    found.write.mode("overwrite").parquet(target)
+    spark.stop()
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    {"ray": on_ray, "spark": on_spark}[sys.argv[1]](*sys.argv[2:])
