@@ -36,6 +36,11 @@ class Clusterer(ABC):
     (k, *streams), as fields or properties; one whose events have names or masses has a property `prototypes`. A missing
     sample does not change it.
 
+    >>> import icvi_jax as icvi
+    >>> clusterer = icvi.SequentialKMeans(k=3)
+    >>> isinstance(clusterer, icvi.Clusterer), clusterer.slots
+    (True, 3)
+
     Attributes
     ----------
     name : its name on the command line, such as "sk-means".
@@ -45,13 +50,6 @@ class Clusterer(ABC):
         pair of slots is kept from step to step, and only the pairs of those slots are computed again.
     size, finds_k, cost, forgets, avoid : for the catalogue; see `icvi_jax.clusterers.catalogue`.
     usual : the default size on the command line.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> clusterer = icvi.SequentialKMeans(k=3)
-    >>> isinstance(clusterer, icvi.Clusterer), clusterer.slots
-    (True, 3)
     """
 
     name: ClassVar[str]

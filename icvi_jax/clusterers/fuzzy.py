@@ -36,6 +36,11 @@ class FuzzyCMeans(Clusterer):
 
     The first k distinct samples are the first centres; values of indices start after them.
 
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.FuzzyCMeans(k=3), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    3
+
     Parameters
     ----------
     k : number of clusters.
@@ -45,13 +50,6 @@ class FuzzyCMeans(Clusterer):
     References
     ----------
     Bezdek, J. C. (1981). Pattern recognition with fuzzy objective function algorithms.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> pipe = icvi.Pipeline(clusterer=icvi.FuzzyCMeans(k=3), panel=None)
-    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
-    3
     """
 
     k: int = required()

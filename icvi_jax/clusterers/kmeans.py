@@ -33,6 +33,11 @@ class SequentialKMeans(Clusterer):
 
     Ties go to the lowest slot. Values of indices start at sample k + 1.
 
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    3
+
     Parameters
     ----------
     k : number of clusters.
@@ -46,13 +51,6 @@ class SequentialKMeans(Clusterer):
     References
     ----------
     MacQueen, J. (1967). Some methods for classification and analysis of multivariate observations.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=None)
-    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
-    3
     """
 
     k: int = required()

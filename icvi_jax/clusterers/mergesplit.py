@@ -64,6 +64,11 @@ class MergeSplit(Clusterer):
 
     No prototype is ever removed: one without new members is the cheapest to merge when a slot is needed.
 
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.MergeSplit(slots=8), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    8
+
     Parameters
     ----------
     slots : number of prototypes, 2 to 31.
@@ -75,13 +80,6 @@ class MergeSplit(Clusterer):
         as the second nearest, as a share of the lighter one's mass or of the busiest connection of either, whichever is
         less; half of it keeps a link. 0, the default, looks at distances alone, and takes clusters that touch for one;
         0.5 sees the thin place between them.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> pipe = icvi.Pipeline(clusterer=icvi.MergeSplit(slots=8), panel=None)
-    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
-    8
     """
 
     slots: int = static(16)

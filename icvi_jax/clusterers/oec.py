@@ -74,6 +74,11 @@ class OnlineEllipsoidal(Clusterer):
     The first p + 1 samples make the first cluster; values of indices start at sample p + 2. Clusters are never merged
     or deleted. This is a reconstruction: the paper does not give all details of the method.
 
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    11
+
     Parameters
     ----------
     capacity : most clusters. When one more is needed, none is made, and `overflow` is True in the readings of the
@@ -90,13 +95,6 @@ class OnlineEllipsoidal(Clusterer):
     memory : weight of members that a cluster remembers, above p + 1; infinity, the default, forgets none.
     warmup : "exact" sends the first p + 1 samples through the statistics as members of slot 0; "paper" starts
         evaluation with zero dispersion and a mass of p + 1.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> pipe = icvi.Pipeline(clusterer=icvi.OnlineEllipsoidal(capacity=16), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
-    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
-    11
 
     References
     ----------

@@ -42,18 +42,16 @@ class RebirthKMeans(Clusterer):
     and otherwise the step of `SequentialKMeans` with a finite memory. k is a capacity: take more slots than you expect
     clusters. The first k distinct samples are the first centres; a cluster that is born later has a name of its own.
 
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.RebirthKMeans(k=5), panel=None)
+    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
+    5
+
     Parameters
     ----------
     k : number of centres.
     memory : samples of a cluster that its centre remembers.
     mass_memory : samples of the stream over which the slots' shares are judged.
-
-    Examples
-    --------
-    >>> import icvi_jax as icvi
-    >>> pipe = icvi.Pipeline(clusterer=icvi.RebirthKMeans(k=5), panel=None)
-    >>> int(icvi.run(pipe, icvi.streams.s2(seed=0).x).readings.k[-1])
-    5
     """
 
     k: int = required()
