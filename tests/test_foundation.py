@@ -5,8 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from installed import installed
 from oracles import indices as oracle
 from oracles.dispersion import recursive_dispersion
@@ -18,10 +16,10 @@ from icvi_jax.testing import example
 XB, DB = icvi.XieBeni(), icvi.DaviesBouldin()
 BOTH = (XB, DB)
 VARIANTS = (
-    (XB, {}),
-    (icvi.XieBeni(name="xbe", normalizer="exact"), {"normalizer": "exact"}),
-    (DB, {}),
-    (icvi.DaviesBouldin(name="dbr", root=True), {"root": True}),
+    XB,
+    icvi.XieBeni(name="xbe", normalizer="exact"),
+    DB,
+    icvi.DaviesBouldin(name="dbr", root=True),
 )
 
 
@@ -92,30 +90,6 @@ class TestScan:
 
 
 class TestExactness:
-    @settings(max_examples=25, deadline=None)
-    @given(
-        seed=st.integers(0, 10**6),
-        lam=st.sampled_from([1.0, 0.99, 0.9]),
-        soft=st.booleans(),
-        k=st.integers(1, 5),
-        p=st.integers(1, 3),
-        m=st.sampled_from([1.0, 1.7, 2.0]),
-        holes=st.booleans(),
-    )
-    def test_steps_equal_the_oracle(self, seed, lam, soft, k, p, m, holes):
-        e = example(seed, samples=24, k=k, features=p, soft=soft, noise=holes, missing=holes)
-        panel = icvi.Panel(indices=tuple(i for i, _ in VARIANTS), forgetting=lam, fuzzifier=m)
-        state = panel.init(k, p, xp=np)
-        for t in range(24):
-            state, values = panel.step(state, e.x[t], e.u[t], e.centers[t], e.active[t])
-            lone = np.isfinite(e.x[: t + 1]).all(1).sum() == 0 or k == 1
-            for index, options in VARIANTS:
-                if index.name == "dbr" and lone or t % 4 != 3 and t > 6:
-                    continue  # the root form of a lone cluster is ours to define
-                kind = "xb" if index.name.startswith("xb") else "db"
-                want = oracle.value(kind, *(a[: t + 1] for a in e), lam, m, **options)
-                np.testing.assert_allclose(values[index.name], want, rtol=1e-9, err_msg=f"{index.name} at {t}")
-
     def test_mass_mean_and_scatter_are_the_recursion_in_C_G_M(self):
         e = example(3, samples=60, soft=True)
         panel = icvi.Panel(indices=(XB,), forgetting=0.95)
@@ -136,7 +110,7 @@ class TestExactness:
         U = np.random.default_rng(5).random((n, 3))
         U /= U.sum(1, keepdims=True)
         V = blobs(3, 6)[None] + 0.3 * np.sin(np.arange(n) / 999)[:, None, None]  # centres that are not means, and move
-        panel = icvi.Panel(indices=tuple(i for i, _ in VARIANTS), forgetting=lam)
+        panel = icvi.Panel(indices=VARIANTS, forgetting=lam)
         with jax.enable_x64(True):
             got = icvi.validate(panel, X, memberships=U, centers=V)
         for t in (99, 9_999, n - 1):

@@ -63,7 +63,7 @@ def along(panel, X, U, V, A, b="numpy"):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(recordings(), st.sampled_from([1.0, 0.99, 0.9]), st.sampled_from([2.0, 1.5]))
+@given(recordings(), st.sampled_from([1.0, 0.99, 0.9]), st.sampled_from([2.0, 1.5, 1.0]))
 def test_incremental_equals_the_oracle(recording, forgetting, fuzzifier):
     X, U, V, A = recording
     panel = icvi.Panel(indices=ALL, forgetting=forgetting, fuzzifier=fuzzifier)
@@ -81,14 +81,15 @@ def test_incremental_equals_the_oracle(recording, forgetting, fuzzifier):
 @given(recordings(), st.sampled_from([1.0, 0.9]))
 def test_options_equal_the_oracle(recording, forgetting):
     X, U, V, A = recording
-    if A[np.all(np.isfinite(X), axis=1)][-1:].sum() == 1:
-        return
+    lone = A[np.all(np.isfinite(X), axis=1)][-1:].sum() == 1
     panel = icvi.Panel(indices=tuple(index for index, _ in OPTIONS), forgetting=forgetting)
     got = along(panel, X, U, V, A)
     for index, options in OPTIONS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             want = value(index.name, X, U, V, A, forgetting, **options)
+        if lone and (index.name == "db" or index.name == "xb" and np.isnan(want)):
+            continue  # the root form of a lone cluster is ours to define
         np.testing.assert_allclose(got[index.name], want, rtol=1e-8, atol=1e-8, err_msg=index.name)
 
 
