@@ -117,6 +117,8 @@ def _long(seconds: float) -> str:
 def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | None = 1) -> Budget | None:
     """The number of false alarms asked for, over all streams together; None where no rate is promised."""
     text = alarms.false_alarms.strip().lower()
+    if alarms.interval is not None and not 0 < alarms.interval < np.inf:
+        raise ValueError(f"--interval {alarms.interval:g}: expected the seconds between two rows of a node")
     if text == NONE:
         return None
     nodes = len(data.nodes) if isinstance(data, Fleet) else nodes

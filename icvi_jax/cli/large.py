@@ -44,8 +44,9 @@ from icvi_jax.tables.fleet import align, first_notes
 from icvi_jax.tables.large import Bucket, LargeTable, is_large, is_url, parquet_files
 from icvi_jax.text import counted
 from icvi_jax.text import say as note
+from icvi_jax.watch.locking import locked
 
-UNFINISHED, SOURCE = "unfinished", "source.json"
+UNFINISHED, SOURCE, LOCK = "unfinished", "source.json", "unfinished.lock"
 SHOWN_NODES, SHOWN_ROWS, WORST = 1000, 2_000_000, 10
 """Nodes and rows in the report; nodes in the terminal."""
 Arrays = dict[str, np.ndarray]
@@ -68,8 +69,18 @@ def goes_large(source: str, node: str, query: str, large: bool | None) -> bool:
 
 
 def large_command(source: str, query: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
-    """Divide, compute, rank, write, without ever having the table in memory."""
+    """Divide, compute, rank, write, never with the table in memory; no second run may write there."""
     check_output(output)
+    output.out.mkdir(parents=True, exist_ok=True)
+    lock = locked(output.out / LOCK, f"--out {output.out}: another run is writing there")
+    try:
+        return _large(source, query, node, data, model, alarms, output)
+    finally:
+        lock.close()
+        (output.out / LOCK).unlink(missing_ok=True)
+
+
+def _large(source: str, query: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
     if alarms.agree != 1:
         raise ValueError(f"--agree {alarms.agree}: not for a table of this size; alarms.csv has all alarms")
     hours = np.datetime64("2026-01-01", "us") + np.arange(300) * np.timedelta64(60, "s")

@@ -84,6 +84,19 @@ def service_of(feed: Feed, site: ServiceOptions, alarms: Alarms, budget: Budget 
         raise ValueError("--kafka: name the topic with --topic")
     if feed.topic and not feed.kafka:
         raise ValueError(f"--topic {feed.topic}: needs the address of the servers, --kafka HOST:PORT")
+    if feed.group != Feed.group and not feed.kafka:
+        raise ValueError(f"--group {feed.group}: needs the address of the servers, --kafka HOST:PORT")
+    pairs = [("--mqtt", feed.mqtt), ("--alarms-mqtt", site.alarms_mqtt), ("--alarms-kafka", site.alarms_kafka)]
+    pairs += [("--kafka", (feed.kafka, feed.group))] if feed.kafka else []
+    for option, pair in pairs:
+        if pair is not None and not all(map(str.strip, pair)):
+            raise ValueError(f"{option} {' '.join(map(repr, pair))}: expected two words, none of them empty")
+    if not all(map(str.strip, feed.columns)):
+        raise ValueError("--columns: the name of a column is empty")
+    if site.resend != ServiceOptions.resend and not site.alertmanager:
+        raise ValueError(f"--resend {site.resend:g}: needs --alertmanager URL")
+    if site.worst < 0:
+        raise ValueError(f"--worst {site.worst}: expected a number of nodes")
     if feed.kafka and feed.mqtt:
         raise ValueError("--kafka and --mqtt: give only one of them")
     given = vars(feed) | vars(site)

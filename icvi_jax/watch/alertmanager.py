@@ -54,6 +54,8 @@ class Alertmanager(Sink):
         instance: str = "",
     ):
         place = checked_url("--alertmanager", url)
+        if place.query or place.fragment:
+            raise ValueError(f"--alertmanager {url}: expected an address without ? and #")
         if not 0.1 <= resend <= 3600:
             raise ValueError(f"--resend {resend:g}: expected seconds, from 0.1 to 3600")
         self.url = url.rstrip("/") + "/api/v2/"

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 from icvi_jax.checkpoint import container
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.watch.lines import LineFormat
+from icvi_jax.watch.locking import locked
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
 from icvi_jax.watch.source import Message
@@ -98,15 +99,7 @@ class Store:
     def _only_here(folder: Path) -> sqlite3.Connection:
         """Lock the folder; the lock ends with the process, also after a crash."""
         container.make_folder(folder)
-        lock = sqlite3.connect(folder / LOCK, isolation_level=None, check_same_thread=False, timeout=0)
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            lock.close()
-            if "locked" in str(error):
-                raise ValueError(f"--checkpoint {folder}: another watch is using this folder") from None
-            raise OSError(f"--checkpoint {folder}: cannot be locked ({error})") from None
-        return lock
+        return locked(folder / LOCK, f"--checkpoint {folder}: another watch is using this folder")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

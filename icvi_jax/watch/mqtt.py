@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import queue
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -56,7 +57,9 @@ class Publisher(Sink):
 
     def __init__(self, host: str, topic: str):
         self.name, self.topic = f"MQTT topic {topic}", topic
-        self._client, _ = client(host)
+        if re.search("[+#\0]", topic):
+            raise ValueError(f"--alarms-mqtt {host} {topic}: expected a topic without wildcards")
+        self._client, _ = client(host, option="--alarms-mqtt")
         self._client.loop_start()
 
     def send(self, line: str) -> None:
@@ -80,7 +83,9 @@ def publish(client: PahoClient, topic: str, text: str, retain: bool = False, wai
             raise OSError("the broker does not answer")
 
 
-def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> tuple[PahoClient, str]:
+def client(
+    host: str, name: str = "", version: int = 5, option: str = "--mqtt", **callbacks: object
+) -> tuple[PahoClient, str]:
     """A client that connects as soon as it can, and the name of its broker.
 
     Parameters
@@ -89,6 +94,7 @@ def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> 
         ``ICVI_MQTT_USERNAME`` and ``ICVI_MQTT_PASSWORD``.
     name : of the session, which the broker keeps; empty: it ends with the connection.
     version : 5, or 3 for 3.1.1.
+    option : that named the host.
     callbacks : what to call, such as `on_message`.
     """
     import paho.mqtt.client as paho
@@ -102,7 +108,7 @@ def client(host: str, name: str = "", version: int = 5, **callbacks: object) -> 
     except ValueError:
         port = -1
     if place.scheme not in ("mqtt", "mqtts") or not place.hostname or port == -1 or any(map(str.isspace, host)):
-        raise ValueError(f"--mqtt {host}: expected host, host:port or mqtts://host:port")
+        raise ValueError(f"{option} {host}: expected host, host:port or mqtts://host:port")
     secure = place.scheme == "mqtts"
     if version == 5:
         made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv5, manual_ack=True)
@@ -138,6 +144,10 @@ class Subscription(Source):
 
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
+        if not re.fullmatch(r"(?:(?:\+|[^+#\0/]*)/)*(?:\+|#|[^+#\0/]*)", topic):
+            raise ValueError(
+                f"--mqtt {host} {topic}: + and # stand for whole levels of a topic, and # for the last ones"
+            )
         self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
         self.births = Births(lambda topic, payload: self.client.publish(topic, payload))
         self.dropped = 0  # messages to all clients that the broker says it has thrown away, while this watch knew of it

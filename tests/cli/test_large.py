@@ -14,6 +14,7 @@ duckdb = pytest.importorskip("duckdb")
 
 from icvi_jax.cli import main  # noqa: E402
 from icvi_jax.tables import large  # noqa: E402
+from icvi_jax.watch.locking import locked  # noqa: E402
 
 NODES, STEPS = 12, 300
 
@@ -163,9 +164,20 @@ def test_a_killed_run_goes_on_with_the_same_result(made, tmp_path):
     assert (broken / "unfinished").exists() and not (broken / "alarms.csv").exists()
     run = start(0, broken)
     said = run.communicate()[1]
-    assert run.returncode == 0 and "going on after" in said
+    assert run.returncode == 0 and "going on after" in said and not list(broken.glob("unfinished*"))
     for name in ("alarms.csv", "nodes.csv", "readings.csv"):
         assert (broken / name).read_text() == (whole / name).read_text()
+
+
+def test_two_runs_at_once_do_not_write_into_one_folder(made, tmp_path, capsys):
+    (tmp_path / "unfinished").mkdir()
+    held = locked(tmp_path / "unfinished.lock", "")
+    assert main(["fleet", str(made / "a.parquet"), "--large", "-k", "2", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"icvi: --out {tmp_path}: another run is writing there\n" and (tmp_path / "unfinished.lock").exists()
+    held.close()
+    assert main(["fleet", str(made / "a.parquet"), "--large", "-k", "2", "--out", str(tmp_path)]) == 0
+    assert not list(tmp_path.glob("unfinished*"))  # the lock of one that was killed is no obstacle
 
 
 @pytest.mark.parametrize(

@@ -207,23 +207,6 @@ def test_a_real_alertmanager_takes_them_and_its_silences_stop_ours(tmp_path):
         process.wait(30)
 
 
-@pytest.mark.parametrize(
-    ("service", "said"),
-    [
-        (Service(alertmanager=("alerts:9093",)), "--alertmanager alerts:9093: expected http://"),
-        (Service(alertmanager=("http://a",), resend=0), "--resend 0: expected seconds"),
-        (Service(home_assistant=True), "--home-assistant: needs a broker"),
-        (Service(home_assistant=True, mqtt=("a b", "t")), "--mqtt a b: expected host"),
-    ],
-)
-def test_bad_settings_are_refused_at_the_start(service, said):
-    from icvi_jax.watch.ring_buffers import RingBuffers
-
-    with pytest.raises(ValueError) as error:
-        open_plugs(service, pipe(), RingBuffers(["xb"]), Silences())
-    assert said in str(error.value) and "\n" not in str(error.value)
-
-
 def test_bad_forms_of_webhooks_are_refused_at_the_start(write):
     for text, said in (
         ("{", "expected a file of JSON"),
