@@ -1,13 +1,16 @@
 """How cost grows with k, p, N, T and the number of indices, and whether XLA's own scan is ever cheaper.
 
-    python benchmarks/growth.py [--quick] [--only TEXT] [--engines auto xla flat loops] [--json FILE]
+    python benchmarks/growth.py [--quick] [--only TEXT] [--engines auto xla flat loops] [--json FILE] [--write]
+    python benchmarks/growth.py --picture [--write]
 
 Each cell is a new process on one core: processor seconds of the first call (imports not counted), processor
 microseconds a sample of the next ones, and memory beyond that of the imported package. `auto` is what a user gets,
 `xla` is `lax.scan` over the same step with all streams side by side, `flat` and `loops` are the two forms of native
 code, forced. The grid is k × p × {XB DB, all indices} × {k-means, fuzzy, OEC up to 16 slots, merge-split up to 31, its
 most}, 64 streams; `--quick` has thirty cells of it. A cell that takes longer than 60 processor seconds to compile is
-said to, and one whose states exceed 1 GB is left out and said to be.
+said to, and one whose states exceed 1 GB is left out and said to be. `--write` puts what ran into
+docs/results/growth.csv. `--picture` measures how the cost of a sample grows with k, p, streams, samples a call and the
+number of indices; with `--write` it draws docs/results/growth.png and says the slopes in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import rivals
 import speed
@@ -31,6 +37,8 @@ import icvi_jax as icvi
 
 FIRST, LONGEST = 5.0, 60.0
 """Processor seconds that a first call may take, and after which XLA is given up."""
+
+RESULTS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "results"
 
 STATE = 2**30
 """Bytes of the states of a cell, at most."""
@@ -62,17 +70,10 @@ class Cell(NamedTuple):
     def state(self) -> int:
         """Bytes of the states of all streams."""
         one = self.pipeline().init(self.p, (1,), xp=np, dtype=np.float32)
-        return self.streams * sum(a.nbytes for a in icvi_leaves(one))
+        return self.streams * sum(a.nbytes for a in jax.tree.leaves(one))
 
     def __str__(self) -> str:
         return f"{self.clusterer} k={self.k} p={self.p} {self.indices}"
-
-
-def icvi_leaves(tree):
-    """The arrays of a state."""
-    import jax
-
-    return jax.tree.leaves(tree)
 
 
 K, P = (2, 10, 32, 64, 128), (1, 2, 8, 32, 64, 128)
@@ -158,12 +159,16 @@ def ask(cell: Cell, engine: str) -> dict[str, float | str]:
     return found
 
 
-def grid(cells: list[Cell], engines: list[str], file: str | None) -> None:
-    """Print a line a cell, and keep what is known so far in a file."""
+def grid(cells: list[Cell], engines: list[str], file: str | None, write: bool) -> None:
+    """Print a line a cell, and keep what is known so far in files."""
     rows, slower, late = [], [], []
+    before = json.loads(pathlib.Path(file).read_text()) if file and pathlib.Path(file).exists() else []
+    known = {Cell(**row["cell"]): row for row in before}
     for cell in cells:
-        found = {engine: ask(cell, engine) for engine in engines}
+        found = {engine: known.get(cell, {}).get(engine) or ask(cell, engine) for engine in engines}
         rows.append({"cell": cell._asdict(), **found})
+        if write:
+            table(rows, engines)
         if file:
             pathlib.Path(file).write_text(json.dumps(rows, indent=1))
         text = []
@@ -186,20 +191,91 @@ def grid(cells: list[Cell], engines: list[str], file: str | None) -> None:
     print(f"{len(late)} first calls above {FIRST:.0f} CPU-s: {'; '.join(late) or 'none'}")
 
 
+def table(rows: list[dict], engines: list[str]) -> None:
+    """What ran, as a file of the documentation."""
+    lines = ["clusterer,k,p,indices,streams,engine,micros_a_sample,first_call_cpu_s,mb_beyond,problem"]
+    for row in rows:
+        start = ",".join(str(part) for part in list(row["cell"].values())[:5])
+        for engine in engines:
+            one = row[engine]
+            numbers = [f"{one[name]:.4g}" if name in one else "" for name in ("micros", "first", "beyond")]
+            lines.append(f"{start},{engine},{','.join(numbers)},{str(one.get('problem', '')).replace(',', ';')}")
+    (RESULTS / "growth.csv").write_text("\n".join(lines) + "\n")
+
+
+def curves() -> dict[str, dict[int, Callable[[], tuple[icvi.Pipeline, np.ndarray]]]]:
+    """By what grows and how large it is: a pipeline and its samples. k = 10, p = 2, XB and DB, 64 × 500 unless said."""
+    order = list(speed.every_index())
+
+    def case(k=10, p=2, streams=64, samples=500, indices=None):
+        chosen = None if indices is None else order[:indices]
+        return speed.pipeline(k, indices=chosen), rivals.blobs(streams, samples, k, p)
+
+    doubled = [2**i for i in range(7)]
+    counts = sorted({1, 2, 5, 10, len(order)})
+    return {
+        "clusters k": {k: partial(case, k=k) for k in doubled[1:]},
+        "features p": {p: partial(case, p=p) for p in doubled},
+        "streams N": {N: partial(case, streams=N, samples=100) for N in (1, 10, 100, 1000, 10_000)},
+        "samples a call T": {T: partial(case, streams=100, samples=T) for T in (10, 100, 1000, 10_000)},
+        "indices": {n: partial(case, indices=n) for n in counts},
+    }
+
+
+def picture(write: bool) -> None:
+    """Measure the curves; draw them, and say their slopes."""
+    import matplotlib.pyplot as plt
+
+    speed.use_one_core()
+    figure, panes = plt.subplots(1, 5, figsize=(13, 3), layout="constrained", sharey=True)
+    lines = ["| what grows | from | to | µs a sample, first | last | exponent of the last step |", "|---" * 6 + "|"]
+    for pane, (name, points) in zip(panes, curves().items()):
+        found = {}
+        for size, make in points.items():
+            pipe, X = make()
+            call, each = speed.fleet(pipe, X), []
+            call()
+            while len(each) < 3 or sum(each) < 0.3:
+                start = time.process_time()
+                call()
+                each.append(time.process_time() - start)
+            found[size] = 1e6 * float(np.median(each)) / (X.shape[0] * X.shape[1])
+        sizes, micros = list(found), list(found.values())
+        slope = np.log(micros[-1] / micros[-2]) / np.log(sizes[-1] / sizes[-2])
+        ends = f"{sizes[0]:,} | {sizes[-1]:,} | {micros[0]:.3g} | {micros[-1]:.3g}"
+        lines.append(f"| {name} | {ends} | {slope:+.2f} |")
+        print(lines[-1], flush=True)
+        pane.loglog(sizes, micros, "o-", color="#0072b2")
+        pane.set(xlabel=name)
+    panes[0].set(ylabel="processor µs a sample")
+    how = f"Sequential k-means, XB and DB, k = 10, p = 2 unless said, one core of {speed.machine()}. An exponent of 1: "
+    lines += ["", how + "twice as large takes twice as long; 0: no longer; below 0: less for each sample."]
+    if write:
+        figure.savefig(RESULTS / "growth.png", dpi=110)
+        page = RESULTS.parent / "benchmarks.md"
+        before, _, rest = page.read_text().partition("<!-- growth -->\n")
+        page.write_text(f"{before}<!-- growth -->\n{chr(10).join(lines)}\n{rest[rest.index('<!-- /growth -->') :]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="thirty cells")
     parser.add_argument("--only", default="", help="cells whose name has this text (a regular expression)")
     parser.add_argument("--engines", nargs="+", default=["auto", "xla"], choices=["auto", "xla", "flat", "loops"])
-    parser.add_argument("--json")
+    parser.add_argument("--json", help="results, kept cell by cell; cells that it has are not measured again")
+    parser.add_argument("--write", action="store_true", help="into docs")
+    parser.add_argument("--picture", action="store_true", help="the curves instead of the grid")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.cell:
         print(json.dumps(measure(Cell(*json.loads(given.cell)), given.engines[0])))
         return
+    if given.picture:
+        picture(given.write)
+        return
     print(f"{speed.machine()}; processor time of one core")
     cells = [cell for cell in (QUICK if given.quick else GRID) if re.search(given.only, str(cell))]
-    grid(cells, given.engines, given.json)
+    grid(cells, given.engines, given.json, given.write)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def loop_of(text: str, passes: int) -> list[str]:
             labels[found[1]] = i
         elif (found := re.match(r"\s+j\w+\s+(\.L\w+)", line)) and found[1] in labels:
             loops.append((labels[found[1]], i))
-    inner = [(a, b) for a, b in loops if not any(a <= c and d < b or a < c and d <= b for c, d in loops)]
+    inner = [(a, b) for a, b in loops if not any(a < c and d <= b for c, d in loops)]  # two ways back are one loop
     start, stop = max(inner, key=lambda loop: loop[1] - loop[0])
     body = lines[start : stop + 1]
     return [line for line in body if re.match(r"\s+[a-z]", line)]

@@ -78,7 +78,7 @@ def test_the_bits_do_not_depend_on_lanes_threads_or_company(lanes):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("streams", [1, 17, 40, 64])
-def test_small_steps_run_two_vectors_at_once_with_the_same_bits(streams, dtype):
+def test_small_steps_run_several_vectors_at_once_with_the_same_bits(streams, dtype):
     def step(model, state, z):
         total = model * state + z
         return total, (total, total[0] > 0, jnp.int32(0) + (z[1] > z[0]))
@@ -91,7 +91,7 @@ def test_small_steps_run_two_vectors_at_once_with_the_same_bits(streams, dtype):
             program = compile_step(step, model, start[:, 0], 2, np.dtype(dtype), lanes=lanes)
         words = program.words(start)
         made.append((program.run(words, program.numbers(model), X), program.state(words, streams)))
-    assert program.layout.width == 2 * program.layout.block
+    assert program.layout.width == 4 * program.layout.block
     equal(*made)
 
 

@@ -119,6 +119,10 @@ class Code:
         """A value into memory."""
         self.do(f"store {kind} {value}, ptr {address}, align {align}")
 
+    def fetch(self, address: str, write: bool = False, level: int = 3) -> None:
+        """Bring a line of memory into the first cache, or the second (`level` 2), without waiting for it."""
+        self.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 {int(write)}, i32 {level}, i32 1)")
+
     def add(self, a: str | int, b: str | int) -> str:
         """a + b of addresses and counts."""
         return self.let(f"add i64 {a}, {b}")

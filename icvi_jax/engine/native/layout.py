@@ -108,6 +108,11 @@ class Layout:
         self.outputs = unrolled.outputs
 
     @property
+    def small(self) -> bool:
+        """Whether a step is done for several vectors at once."""
+        return self.block < self.width
+
+    @property
     def carried(self) -> int:
         """Leaves of the state that a step changes: all but those numbers."""
         return len(self.state) - self.unrolled.fixed

@@ -37,7 +37,9 @@ LONG = 10_000
 """Lines of a program of loops beyond which it is compiled as it is: LLVM's own improvements take too long."""
 
 LARGE = 20_000
-"""Steps of more operations on lanes keep their arrays as loops: written out, they would take long to compile."""
+"""Steps of more operations on lanes keep their arrays as loops. Written out they would run 1.4 to 2 times as fast, but
+LLVM takes .2 to .3 ms an operation, and a first call shall take 5 s at most; loops are 1.2 to 9 times as fast as XLA
+(`benchmarks/growth.py --engines flat loops xla`)."""
 
 FORCED = ""
 """For measurements: "flat" or "loops" is the form of all code."""
@@ -95,7 +97,7 @@ def compile_unrolled(
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)
-    vectors = 2 if lanes is None and flat is not None and _is_small(flat) else 1
+    vectors = _side_by_side(flat) if lanes is None and flat is not None else 1
     layout = Layout(unrolled, vectors * (lanes or _lanes(unrolled)), how, flat, vectors)
     return Program(layout, assemble(layout), cache or folder())
 
@@ -107,10 +109,13 @@ def _lanes(unrolled: Unrolled) -> int:
     return lanes_of(max([np.dtype(np.float32), *kinds], key=lambda kind: kind.itemsize))
 
 
-def _is_small(flat: Flat) -> bool:
-    """Whether two vectors of each value fit into the registers. Functions are written for one vector."""
-    registers = 32 if host().vector == 64 else 16
-    return 2 * most_alive(flat) <= registers and not any(lane.name in MATHS for lane in flat.lanes)
+def _side_by_side(flat: Flat) -> int:
+    """How many vectors of each value a small step is done for at once, since each operation waits for the last: with
+    four, a value in four may have no register. Functions are written for one vector."""
+    registers, alive = 32 if host().vector == 64 else 16, most_alive(flat)
+    if any(lane.name in MATHS for lane in flat.lanes):
+        return 1
+    return next((n for n in (4, 2) if (n - 1) * alive <= registers), 1)
 
 
 def assemble(layout: Layout) -> str:
@@ -123,7 +128,8 @@ def assemble(layout: Layout) -> str:
         scan, declared = write_loops(layout)
     check(operations)
     functions, more = write_functions(operations, layout.width, host().fused, host().vector)
-    return "\n\n".join([*sorted(declared | more), scan, *write_tiles(layout), *functions])
+    fetch = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    return "\n\n".join([fetch, *sorted(declared | more), scan, *write_tiles(layout), *functions])
 
 
 class Call(NamedTuple):

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from icvi_jax.engine.lowering.ssa import Flat, Lane
+from icvi_jax.engine.lowering.unroll import CarryPart
 from icvi_jax.engine.native.codegen import BOOL, Code, operation
 from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
 from icvi_jax.engine.native.ring_buffers import Delays
+from icvi_jax.engine.native.transpose import fetched
 
 HEAD = (
     "define internal void @scan(ptr noalias %state, i64 %word_bytes, ptr noalias %numbers, ptr noalias %x, "
@@ -70,6 +72,7 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
         if still[i] and (place := inputs.get(word + i)) is not None:
             names[place] = start[i]
     run(lambda i, lane: not lane.uniform and before[i])
+    fetches = [_ahead(code, layout, i, leaf) for i, (_, leaf) in enumerate(fetched(layout))]
     carried_words = set(carries)
     start = [carriable(i, value) if i in carried_words else value for i, value in enumerate(start)]
     code.do("br label %step")
@@ -98,6 +101,8 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
                     value = code.let(f"icmp ne {code.type('i8')} {value}, {code.splat(0, 'i8')}")
                 names[place] = value
         element += leaf.n
+    for fetch in fetches:
+        fetch()
     run(lambda i, lane: not lane.uniform and not before[i])
     delays.move(names)
     carry = {i: carriable(i, names[flat.after[i]]) for i in carries}
@@ -137,7 +142,31 @@ def write_scan(layout: Layout, flat: Flat) -> tuple[str, set[str]]:
         value = delays.read(i, ".next") if i in delays.words else names[flat.after[i]]
         store_word(code, value, places[i], kinds[i], size)
     code.do("ret void")
-    return code.function(HEAD), code.declared
+    head = HEAD.replace("i64 %phase", "i64 %phase, ptr noalias %ahead") if layout.small else HEAD
+    return code.function(head), code.declared
+
+
+STEPS = 16
+"""Numbers in a line of the cache."""
+
+
+def _ahead(code: Code, layout: Layout, i: int, leaf: CarryPart) -> Callable[[], None]:
+    """Fetch some lines of the next tile at each step: a small step waits for memory otherwise. All rows have had theirs
+    after so many steps as there are numbers in a line."""
+    told = [code.offset("%ahead", 3 * i + j, "i64") for j in range(3)]
+    table, at, by = (code.load(kind, place, 8) for kind, place in zip(("ptr", "i64", "i64"), told))
+    rows, lines = -(-layout.width // STEPS), -(-leaf.n * leaf.dtype.itemsize * STEPS // 64)
+
+    def fetch() -> None:
+        part = code.let(f"and i64 %t, {STEPS - 1}")
+        far = code.add(at, code.mul(code.let(f"sub i64 %t, {part}"), by))
+        first = code.offset(table, code.mul(part, 8 * rows))
+        for r in range(rows):
+            row = code.offset(code.load("ptr", code.offset(first, 8 * r), 8), far)
+            for j in range(lines):
+                code.fetch(code.offset(row, 64 * j), write=i > 0, level=2)
+
+    return fetch
 
 
 def number_of_stream(layout: Layout, flat: Flat, i: int) -> bool:

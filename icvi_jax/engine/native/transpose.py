@@ -11,8 +11,11 @@ places and the one before it `middle`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from icvi_jax.engine.lowering.unroll import CarryPart
 from icvi_jax.engine.native.codegen import BOOL, Code, shuffle
 from icvi_jax.engine.native.layout import Layout, load_word, store_word, stored
 
@@ -25,6 +28,8 @@ AXES = 3
 AHEAD = 96
 """So many rows of neighbouring streams are fetched before they are needed, each from a page of its own: into the second
 cache, since rows a power of two apart share few places of the first."""
+NEAR = 32
+"""So many numbers of a row are fetched before they are needed, where rows are turned."""
 
 
 def transposed(code: Code, kind: str, rows: list[str]) -> list[str]:
@@ -64,20 +69,36 @@ def context_words(layout: Layout) -> int:
     return operand_at(layout, len(layout.outputs), True)
 
 
-def scratch_bytes(layout: Layout) -> tuple[int, int, int, int]:
-    """Where places of lanes, origins, samples and readings begin in a thread's scratch memory, behind which it ends."""
+def scratch_bytes(layout: Layout) -> tuple[int, ...]:
+    """Where origins, samples, readings and what is fetched ahead begin in a thread's scratch memory, behind the places
+    of lanes, and where it ends."""
     places = -(-8 * AXES * layout.width // 64) * 64
     first = layout.samples[0].n if layout.samples else 0
     origin = places + -(-first * layout.width * 8 // 64) * 64
     out = origin + layout.sampled[-1]
-    return places, origin, out, out + layout.regions[-1] + layout.memory + 64
+    ahead = out + layout.regions[-1] + layout.memory
+    return places, origin, out, ahead, ahead + 64 + layout.small * (places + 2 * TABLE * (2 * layout.width + 3))
+
+
+TABLE = 8
+"""Bytes of an address."""
+
+
+def fetched(layout: Layout) -> list[tuple[int, CarryPart]]:
+    """What a small step fetches ahead: the first leaf of the samples and of the readings, and where the context has
+    them."""
+    if not layout.small:
+        return []
+    found = [(operand_at(layout, i), leaf) for i, leaf in enumerate(layout.samples[:1]) if leaf.n]
+    moving = [(i, leaf) for i, leaf in enumerate(layout.outputs) if leaf.n and i not in layout.still]
+    return found + [(operand_at(layout, i, True), leaf) for i, leaf in moving[:1]]
 
 
 class Operand:
     """What the code knows about one array: `names` of the words of an `OPERAND`, loaded from `at`."""
 
-    def __init__(self, code: Code, at: str) -> None:
-        self.code = code
+    def __init__(self, code: Code, at: str, places: str = "%places") -> None:
+        self.code, self.places = code, places
         words = {name: code.load("i64", code.offset(at, i, "i64"), 8) for i, name in enumerate(OPERAND)}
         self.step, self.element, self.lanes = words["step"], words["element"], words["inner"]
         self._axes = [words[name] for name in ("outer", "middle", "inner")]
@@ -87,7 +108,7 @@ class Operand:
         """Where the numbers of a lane begin."""
         code, at = self.code, self.base
         for axis, stride in enumerate(self._axes):
-            place = code.load("i64", code.offset("%places", code.add(lane, axis * code.width), "i64"), 8)
+            place = code.load("i64", code.offset(self.places, code.add(lane, axis * code.width), "i64"), 8)
             at = code.offset(at, code.mul(place, stride))
         return at
 
@@ -126,6 +147,14 @@ def write_places(width: int) -> str:
     return code.function("define internal i1 @places(ptr noalias %places, ptr noalias %context, i64 %stream)")
 
 
+def in_blocks(code: Code, dense: str, columns: str, block: int) -> tuple[str, str]:
+    """How many columns are moved in whole blocks (all or none of them), and where the last block begins: where the
+    columns are no multiple of it, it does some of the one before it again."""
+    last = code.add(columns, -block)
+    enough = code.let(f"and i1 {dense}, {code.let(f'icmp sge i64 {last}, 0')}")
+    return code.let(f"select i1 {enough}, i64 {columns}, i64 0"), last
+
+
 def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> str:
     """The function that turns a tile of one leaf of the samples (of type `source`) to lanes, in the program's type.
 
@@ -133,18 +162,20 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
     """
     code, W, leaf = Code(layout.width), layout.width, layout.samples[number]
     item, kind, goal, n = source.itemsize, stored(source), stored(leaf.dtype), leaf.n
-    vector, mine = code.type(kind), code.type(goal)
+    vector = code.type(kind)
     operand = Operand(code, "%operand")
     begin = code.mul("%t0", operand.step)
     rows = [code.offset(operand.row(r), begin) for r in range(W)]
 
-    def finish(value: str, column: str, element: str) -> None:
+    def finish(value: str, column: str, element: str, some: Code = code, first: int = 0) -> None:
+        """A column of all lanes, or of as many as `some` has from lane `first` on."""
+        theirs, ours = some.type(kind), some.type(goal)
         if origin:
-            less = code.load(vector, code.offset("%origin", code.mul(element, W * item)), item)
-            value = code.let(f"fsub {vector} {value}, {less}")
+            less = code.add(code.mul(element, W), first)
+            value = code.let(f"fsub {theirs} {value}, {code.load(theirs, code.offset('%origin', less, kind), item)}")
         if leaf.dtype.itemsize != item:
-            value = code.let(f"{'fptrunc' if item == 8 else 'fpext'} {vector} {value} to {mine}")
-        code.store(mine, value, code.offset("%x", code.mul(column, W * leaf.dtype.itemsize)), leaf.dtype.itemsize)
+            value = code.let(f"{'fptrunc' if item == 8 else 'fpext'} {theirs} {value} to {ours}")
+        code.store(ours, value, code.offset("%x", code.add(code.mul(column, W), first), goal), leaf.dtype.itemsize)
 
     columns = code.mul("%n", n)
 
@@ -157,7 +188,7 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
             with code.loop(0, columns) as c:
                 at, element = column_of(c)
                 ahead, _ = column_of(code.add(c, AHEAD))
-                code.do(f"call void @llvm.prefetch.p0(ptr {code.offset(rows[0], ahead)}, i32 0, i32 2, i32 1)")
+                code.fetch(code.offset(rows[0], ahead), level=2)
                 finish(code.load(vector, code.offset(rows[0], at), 1), c, element)
             code.do("ret void")
             code.label(code.name("never"))
@@ -169,15 +200,19 @@ def write_pack(layout: Layout, number: int, source: np.dtype, origin: bool) -> s
             code.label(code.name("never"))
     dense = code.let(f"icmp eq i64 {operand.element}, {item}") if n > 1 else "true"
     dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {item * n}')}")
-    quick = code.let(f"select i1 {dense}, i64 {code.let(f'and i64 {columns}, {-layout.block}')}, i64 0")
-    part = Code(layout.block).type(kind)
-    with code.loop(0, quick, layout.block) as c:
-        loaded = [code.load(part, code.offset(row, c, kind), item) for row in rows]
-        turned = [transposed(code, part, loaded[r : r + layout.block]) for r in range(0, W, layout.block)]
-        for j, (value, *more) in enumerate(zip(*turned)):
-            column = code.add(c, j)
-            value = shuffle(code, part, value, more[0], range(W)) if more else value
-            finish(value, column, code.let(f"urem i64 {column}, {n}"))
+    quick, last = in_blocks(code, dense, columns, layout.block)
+    block = Code(layout.block)
+    part = block.type(kind)
+    for first in range(0, W, layout.block):
+        with code.loop(0, quick, layout.block) as begun:
+            c = code.least(begun, last)
+            some = rows[first : first + layout.block]
+            for row in some:
+                code.fetch(code.offset(row, code.add(c, NEAR), kind))
+            loaded = [code.load(part, code.offset(row, c, kind), item) for row in some]
+            for j, value in enumerate(transposed(code, part, loaded)):
+                column = code.add(c, j)
+                finish(value, column, code.let(f"urem i64 {column}, {n}"), block, first)
     with code.loop(quick, columns) as c:
         at, element = column_of(c)
         value = "poison"
@@ -205,7 +240,7 @@ def write_unpack(width: int, block: int, kind: str, size: int) -> str:
                 value = code.load(vector, code.offset("%from", code.mul(code.add(code.mul(t, "%n"), j), width * size)))
                 at = code.add(code.mul(t, operand.step), code.mul(j, operand.element))
                 ahead = code.offset(to, code.add(at, code.mul(AHEAD // 4, operand.step)))
-                code.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 1, i32 2, i32 1)")
+                code.fetch(ahead, write=True, level=2)
                 code.store(vector, value, code.offset(to, at), 1)
             code.do("ret void")
             code.label(code.name("never"))
@@ -214,12 +249,15 @@ def write_unpack(width: int, block: int, kind: str, size: int) -> str:
     row_bytes = code.mul("%n", size)
     dense = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 {operand.step}, {row_bytes}')}")
     quick = code.let(f"and i1 {dense}, {code.let(f'icmp eq i64 %valid, {width}')}")
-    quick = code.let(f"select i1 {quick}, i64 {code.let(f'and i64 {columns}, {-block}')}, i64 0")
+    quick, last = in_blocks(code, quick, columns, block)
     with code.when(code.let(f"icmp ne i64 {quick}, 0")):
         lines = [code.offset(operand.row(r), begin) for r in range(width)]
-        with code.loop(0, quick, block) as c:
-            base = code.offset("%from", code.mul(c, width * size))
-            for begun in range(0, width, block):
+        for begun in range(0, width, block):
+            with code.loop(0, quick, block) as start:
+                c = code.least(start, last)
+                base = code.offset("%from", code.mul(c, width * size))
+                for line in lines[begun : begun + block]:
+                    code.fetch(code.offset(line, code.add(c, NEAR), kind), write=True)
                 values = [code.load(part, code.offset(base, size * (width * j + begun)), size) for j in range(block)]
                 for line, value in zip(lines[begun:], transposed(code, part, values)):
                     code.store(part, value, code.offset(line, c, kind), size)
@@ -248,7 +286,7 @@ def write_run(layout: Layout) -> str:
         name: code.let(f"inttoptr i64 {field[name]} to ptr") for name in ("words", "numbers", "origin", "scratch")
     }
     places = address["scratch"]
-    origin, x, out = (code.offset(places, at) for at in scratch_bytes(layout)[:3])
+    origin, x, out, ahead = (code.offset(places, at) for at in scratch_bytes(layout)[:4])
     double = code.let(f"icmp ne i64 {field['double']}, 0")
     with code.loop(field["first"], field["last"]) as group:
         stream = code.mul(group, W)
@@ -256,10 +294,11 @@ def write_run(layout: Layout) -> str:
         state = code.offset(address["words"], code.mul(group, field["group_bytes"]))
         if W > 1:  # rows of a state are far apart in memory: those of the next group are fetched during this one
             with code.loop(0, layout.words) as word:
-                ahead = code.offset(state, code.add(code.mul(word, field["word_bytes"]), field["group_bytes"]))
-                code.call("llvm.prefetch.p0", "void", ("ptr", ahead), ("i32", "1"), ("i32", "3"), ("i32", "1"))
+                row = code.offset(state, code.add(code.mul(word, field["word_bytes"]), field["group_bytes"]))
+                code.fetch(row, write=True)
         whole = code.call("places", "i1", ("ptr", places), ("ptr", "%context"), ("i64", stream))
         lanes = ("ptr", places), ("i1", whole)
+        lines = _lines(code, layout, places, ahead, stream)
         if has_origin(layout):
             _origins(code, layout.samples[0].n, field, address, double, stream, origin)
         with code.loop(0, field["steps"], tile) as t0:
@@ -281,6 +320,9 @@ def write_run(layout: Layout) -> str:
             since = code.let(f"urem i64 {passed}, {field['every']}")
             memory = [("ptr", a) for a in (address["numbers"], x, out)]
             counts = [("i64", a) for a in (n, field["every"], since)]
+            for line in lines:
+                line.point(code.add(t0, tile), field)
+            counts += [("ptr", ahead)] * layout.small
             code.call("scan", "void", ("ptr", state), ("i64", field["word_bytes"]), *memory, *counts)
             begun = code.let(f"udiv i64 {passed}, {field['every']}")
             ended = code.let(f"udiv i64 {code.add(passed, n)}, {field['every']}")
@@ -293,6 +335,52 @@ def write_run(layout: Layout) -> str:
                     code.call(f"unpack_{_plain(leaf.dtype)}", "void", ("ptr", from_), ("ptr", operand), *lanes, *counts)
     code.do("ret void")
     return "\n".join([*code.declared, code.function("define void @run(ptr noalias %context)")])
+
+
+class _Line(NamedTuple):
+    """Rows of a group and of the next one that are fetched ahead: the tables of their beginnings, and `told`, where the
+    scan finds a table, the place in each row, and the bytes between steps."""
+
+    code: Code
+    operand: Operand
+    bytes_: int
+    reading: bool
+    here: str
+    next: str
+    told: str
+
+    def point(self, t: str, field: dict[str, str]) -> None:
+        """The tile from step t on comes next, or the first one of the next group."""
+        code, step = self.code, self.operand.step
+        inside = code.let(f"icmp slt i64 {t}, {field['steps']}")
+        dense = code.let(f"icmp eq i64 {step}, {self.bytes_}")
+        if self.reading:
+            each = code.let(f"icmp eq i64 {field['every']}, 1")
+            dense = code.let(f"and i1 {dense}, {each}")
+        by = code.let(f"select i1 {dense}, i64 {step}, i64 0")
+        at = code.let(f"select i1 {inside}, i64 {code.mul(t, by)}, i64 0")
+        table = code.let(f"select i1 {inside}, ptr {self.here}, ptr {self.next}")
+        for i, (kind, value) in enumerate((("ptr", table), ("i64", at), ("i64", by))):
+            code.store(kind, value, code.offset(self.told, i, "i64"), 8)
+
+
+def _lines(code: Code, layout: Layout, places: str, ahead: str, stream: str) -> list[_Line]:
+    """What is fetched ahead in a group from this stream on; see `scan.fetch`."""
+    found, W, wanted = [], layout.width, fetched(layout)
+    tables = code.offset(ahead, 3 * len(wanted), "i64")
+    later = code.offset(tables, 2 * len(wanted) * W, "i64")
+    if wanted:
+        code.call("places", "i1", ("ptr", later), ("ptr", "%context"), ("i64", code.add(stream, W)))
+    for i, (at, leaf) in enumerate(wanted):
+        made = []
+        for j, where in enumerate((places, later)):
+            operand = Operand(code, code.offset("%context", at, "i64"), where)
+            made.append(code.offset(tables, (2 * i + j) * W, "i64"))
+            with code.loop(0, W) as r:
+                code.store("ptr", operand.row(r), code.offset(made[-1], r, "i64"), 8)
+        size = leaf.n * leaf.dtype.itemsize
+        found.append(_Line(code, operand, size, i > 0, *made, code.offset(ahead, 3 * i, "i64")))
+    return found
 
 
 def has_origin(layout: Layout) -> bool:
