@@ -10,7 +10,8 @@ in a cell: float32, a state in float64, with Standardize, by `Live`; and by `icv
 streams without codes. *distress*: the learned threshold on XB. *incidents*: what a budget promises over a fleet.
 *fresh_power*, *fresh_rates*: the same on seeds and kinds of noise on which nothing was tuned.
 *labelled*: F1 on the tuning halves beside that of as many random alarms. *cycles*: whether a day is found where there
-is one. *cost*: processor time, and whether other digits, offsets and a restart give the same alarms.
+is one; *seasons*: live, with the rates that come of it. *cost*: processor time, and whether other digits, offsets and
+a restart give the same alarms.
 """
 
 from __future__ import annotations
@@ -412,6 +413,36 @@ def cycles(folder: pathlib.Path, streams: int) -> Table:
     return table
 
 
+def found_live(folder: pathlib.Path, streams: int) -> Table:
+    """What `season="auto"` finds in 4,000 rows: shares, the median row, and alarms over those promised."""
+    rng, when = np.random.default_rng(0), np.arange(4000)[:, None]
+    shape = streams, 4000, 2
+    sets = {kind: (0, noise(kind, *shape, rng)) for kind in ("white", *KINDS[1:4], "t3", "lognormal", "GARCH")}
+    sets["random walk"] = 0, np.cumsum(rng.normal(size=shape), axis=1)
+    for m in (24, 48, 144, 37, 74.5, 310):
+        phase = 2 * np.pi * (when + rng.integers(0, 1000, (streams, 1, 1))) / m
+        shapes = {"sine": np.sqrt(2) * np.sin(phase)}
+        if m in (24, 48, 144):
+            shapes |= {"peak": (phase % (2 * np.pi) < np.pi / 4) * 3.02, "two": np.sin(phase) + np.sin(2 * phase + 1)}
+        sets |= {f"{name} of {m} rows": (m, one + rng.normal(size=shape)) for name, one in shapes.items()}
+    sets |= {name: (DAYS[name], x) for name, x in recorded(folder).items()}
+    pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(season="auto")})
+    table = []
+    for name, (m, x) in sets.items():
+        run = icvi.run_fleet(pipe, x.astype(np.float32), keep=("alarms",))
+        season, raised = run.state.monitors["change"].season, np.asarray(run.readings.alarms["change"].code) == 1
+        period, begun = np.asarray(season.period), x.shape[1] - np.asarray(season.known)
+        shares = [np.mean(one) for one in ((period == m) & (m > 0), (period > 0) & (period != m), period == 0)]
+        at, rates = [f"{np.median(begun[period > 0]):.0f}" if period.any() else ""], []
+        for since in (np.zeros_like(begun), np.where(period > 0, begun, x.shape[1])):
+            rows = [np.flatnonzero(one[t:]) for one, t in zip(raised, since)]
+            alarms = sum(len(one) - int((np.diff(one) <= 30).sum()) for one in rows)
+            length = sum(int(np.isfinite(one[t:]).any(1).sum()) for one, t in zip(x, since))
+            rates.append(f"{alarms / length / 1e-3:.2f}" if length else "")
+        table.append([name, *(f"{share:.2f}" for share in shares), *at, *rates])
+    return table
+
+
 def cost(folder: pathlib.Path, repeats: int) -> Table:
     """Processor time a sample that `Change` adds, and the share of alarms that digits, offsets, a restart keep."""
     x = np.random.default_rng(0).normal(size=(1024, 400, 2)).astype(np.float32)
@@ -484,6 +515,10 @@ def main(argv: list[str] | None = None) -> None:
         "cycles": (
             ["streams", "rows of a cycle", "number", "found", "found another", "found none"],
             lambda: cycles(folder, 100 // share),
+        ),
+        "seasons": (
+            ["streams", "found", "another", "none", "median row", "rate", "since"],
+            lambda: found_live(folder, 100 // share),
         ),
         "cost": (["", ""], lambda: cost(folder, 30 // min(share, 5))),
     }

@@ -137,7 +137,8 @@ class TestWhatIsFound:
         "wrong, words",
         [
             ({"season": -1}, "at least 1"),
-            ({"season": "auto"}, "--season auto finds them"),
+            ({"season": "daily"}, "or 'auto'"),
+            ({"version": 1, "season": "auto"}, "rows of a cycle"),
             ({"version": 3}, "expected 2"),
             ({"version": 1, "season": 24, "jumps": True}, "leave jumps out"),
             ({"false_alarms": 0.1}, "below 1 / 15"),
@@ -227,3 +228,58 @@ class TestTheSameAlarmsOfVersion1(TestTheSameAlarms):
 class TestTheSameAlarmsWithASeason(TestTheSameAlarms):
     OPTIONS = {"season": 24}
     PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})
+
+
+class TestTheSameAlarmsWithASeasonToBeFound(TestTheSameAlarms):
+    OPTIONS = {"season": "auto"}
+    PIPE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(false_alarms=5e-3, **OPTIONS)})
+
+
+class TestASeasonThatIsFoundWhileRowsCome:
+    @staticmethod
+    def pipe(season):
+        return icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change(season=season)})
+
+    @staticmethod
+    def daily(streams, rows, period=24):
+        rng = np.random.default_rng(period)
+        phase = 2 * np.pi * (np.arange(rows)[:, None] + rng.integers(0, period, (streams, 1, 1))) / period
+        return (4 * np.sin(phase) + np.sin(2 * phase) + rng.normal(size=(streams, rows, 2))).astype(np.float32)
+
+    @pytest.mark.parametrize("period", [7, 24, 48])
+    def test_it_begins_in_its_twelfth_period_as_if_it_had_been_given_one_before(self, period):
+        x = self.daily(8, 20 * period + 300, period)
+        x[:, -150:, 1] += 4
+        run = icvi.run_fleet(self.pipe("auto"), x, keep=("alarms",))
+        season = run.state.monitors["change"].season
+        np.testing.assert_array_equal(season.period, period)
+        begun = x.shape[1] - int(season.known[0])
+        assert (np.asarray(season.known) == season.known[0]).all() and 10 * period < begun <= 13 * period
+        code = np.asarray(run.readings.alarms["change"].code)[:, begun:]
+        want = icvi.run_fleet(self.pipe(period), x[:, begun - period :], keep=("alarms",)).readings.alarms["change"]
+        np.testing.assert_array_equal(code, np.asarray(want.code)[:, period:])
+        assert code[:, -150:-100].any(axis=1).all(), "the step is found in a cycle that is larger"
+
+    def test_row_by_row_is_the_same(self):
+        x = self.daily(2, 420)
+        x[:, 380:, 0] += 6
+        run = icvi.run_fleet(self.pipe("auto"), x, keep=("alarms",)).readings.alarms["change"]
+        live = icvi.Live(self.pipe("auto"), features=2, streams=2)
+        ticks = np.stack([np.array(live.tick(x[:, t]).alarms["change"].code) for t in range(x.shape[1])], 1)
+        np.testing.assert_array_equal(run.code, ticks)
+        assert ticks.any()
+
+    def test_noise_has_none_and_so_have_walks_and_lengths_that_are_not_usual(self):
+        rng = np.random.default_rng(0)
+        x = np.concatenate(
+            [rng.normal(size=(6, 1500, 2)), np.cumsum(rng.normal(size=(6, 1500, 2)), axis=1), self.daily(6, 1500, 37)]
+        )
+        season = icvi.run_fleet(self.pipe("auto"), x, keep=("final",)).state.monitors["change"].season
+        np.testing.assert_array_equal(season.period, 0)
+
+    def test_holes_and_error_codes_do_not_hide_it(self):
+        x, rng = self.daily(6, 600), np.random.default_rng(1)
+        x[..., 0][rng.random(x.shape[:2]) < 0.2] = np.nan  # a row without any value is none: it shifts the season
+        x[:, ::97] = -9999
+        season = icvi.run_fleet(self.pipe("auto"), x, keep=("final",)).state.monitors["change"].season
+        np.testing.assert_array_equal(season.period, 24)

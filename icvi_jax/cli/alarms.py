@@ -20,7 +20,7 @@ NONE = "none"
 """Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""
 
 AUTO = "auto"
-"""Written for --season: look for a cycle in the recording."""
+"""Written for --season: look for a cycle, in the recording or live."""
 
 COLUMNS = 0.8
 """Share of the false alarms that monitors of columns may use: on labelled streams they find all that indices find,
@@ -96,14 +96,12 @@ def in_season(alarms: Alarms, data: Table | Fleet) -> tuple[Alarms, tuple[str, .
     return found, (f"{words} {data.features[most]!r}, where it is largest",)
 
 
-def _season(alarms: Alarms) -> int:
-    """The rows of the cycle to be taken out; 0 for none."""
+def _season(alarms: Alarms) -> int | str:
+    """The rows of the cycle to be taken out; 0 for none; auto where there is no recording to look for it in."""
     text = alarms.season.strip()
     if text != AUTO and not text.isdecimal():
         raise ValueError(f"--season {text}: expected the rows of a cycle, such as 144, or auto; 0 for none")
-    if text == AUTO:
-        raise ValueError("--season auto: a cycle is found in a recording, not live; give its rows, such as 144")
-    return int(text)
+    return text if text == AUTO else int(text)
 
 
 def _long(seconds: float) -> str:

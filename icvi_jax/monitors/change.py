@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
+import jax
+
 from icvi_jax.monitors import change_first, seasons, views
 from icvi_jax.monitors.base import IndexValue, SampleMonitor
 from icvi_jax.monitors.change_first import FirstState
@@ -14,6 +16,9 @@ from icvi_jax.monitors.scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
 from icvi_jax.spec import LARGEST_SIZE, is_number, number, settle, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace
+
+AUTO = "auto"
+"""The season that is looked for while rows come."""
 
 BLOCK, APART = 15, 5
 """Values in a block; fewest rows between two alarms."""
@@ -81,7 +86,7 @@ class ChangeState(NamedTuple):
     tails: Tails
     index_tails: Tails | None = None
     armed: Array | None = None
-    season: seasons.SeasonState | None = None
+    season: seasons.SeasonState | seasons.AutoState | None = None
 
 
 @spec
@@ -110,7 +115,8 @@ class Change(SampleMonitor):
     silent : rows at the start without alarms.
     indices : names of indices that are channels too.
     season : rows in a cycle, such as 144 for a day of ten-minute means. The usual value of each column at that row is
-        subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. None: no cycle.
+        subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. "auto" finds it while
+        rows come, among usual lengths up to 336 rows, and then begins anew. None: no cycle.
     version : 2; 1 is the definition of 0.2, for one more version. A state saved by 0.2 goes on with version 1.
     slower, spread, jumps : deprecated options of version 1, which giving one means; version 2 sees what they were for.
 
@@ -130,7 +136,7 @@ class Change(SampleMonitor):
     false_alarms: float = 1e-3
     silent: int = 60
     indices: tuple[str, ...] = static(())
-    season: int | None = static(None)
+    season: int | str | None = static(None)
     version: int = static(2)
     slower: bool = static(False)
     spread: bool = static(False)
@@ -154,12 +160,9 @@ class Change(SampleMonitor):
             settle(self, silent=change_first.SILENT)
         if self.season == 0:
             settle(self, season=None)
-        if isinstance(self.season, str):
-            raise ValueError(
-                f"Change(season={self.season!r}): expected the rows of a cycle, such as 144; those of a recording are "
-                f"icvi_jax.tables.cycle.cycle(X).rows, and icvi run --season auto finds them"
-            )
-        elif self.season is not None:
+        if isinstance(self.season, str) and (self.season != AUTO or self.version == 1):
+            raise ValueError(f"Change(season={self.season!r}): expected the rows of a cycle, such as 144, or 'auto'")
+        elif self.season is not None and not isinstance(self.season, str):
             whole("Change", "season", self.season)
         if self.season and self.jumps:
             raise ValueError(
@@ -187,6 +190,15 @@ class Change(SampleMonitor):
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState | FirstState:
         if self.version == 1:
             return change_first.start(self._options, features, streams, xp, dtype)
+        new = self._blank(features, streams, xp, dtype)
+        if self.season is None:
+            return new
+        if self.season == AUTO:
+            return new._replace(season=seasons.seek(features, streams, xp, dtype))
+        return new._replace(season=seasons.start(self._rows, features, streams, xp, dtype))
+
+    def _blank(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> ChangeState:
+        """The state before any sample, without a season."""
         none, zero = xp.zeros(streams, dtype=xp.int32), xp.zeros(streams, dtype=dtype)
         columns, q = xp.zeros((features, *streams), dtype=dtype), len(self.indices)
         level, square = (xp.stack([columns + one for one in many]) for many in _prior())
@@ -206,7 +218,6 @@ class Change(SampleMonitor):
             tails=Tails(xp.zeros_like(level) + SEEN, level, square, xp.zeros_like(level) - xp.inf),
             index_tails=Tails(others, others, others, others - xp.inf) if q else None,
             armed=xp.ones((q, *streams), dtype=xp.bool) if q else None,
-            season=seasons.start(self._rows, features, streams, xp, dtype) if self._rows else None,
         )
 
     def step(
@@ -216,7 +227,10 @@ class Change(SampleMonitor):
             silent = self.silent if self.version == 1 else change_first.SILENT
             return change_first.step(self._options, self.false_alarms, silent, state, x, there, heard)
         xp, season = namespace(x), state.season
-        if season is not None:
+        begins = None
+        if isinstance(season, seasons.AutoState):
+            season, x, there, begins = seasons.follow(season, x, there, state.views.square, views.mute(state.views))
+        elif season is not None:
             season, x, there = seasons.take(season, x, there)
         alpha = cast(self.false_alarms, x)
         row = xp.any(there, axis=0)
@@ -306,6 +320,9 @@ class Change(SampleMonitor):
             armed=armed,
             season=season,
         )
+        if begins is not None:  # all begins anew without the season
+            blank = self._blank(x.shape[0], tuple(begins.shape), xp, x.dtype)._replace(season=season)
+            new = jax.tree.map(lambda a, b: a if a is b else xp.where(begins, a, b), blank, new)
         return new, Alarm(
             code=xp.astype(said, xp.int32),
             score=xp.where(some, log_p * (-1 / math.log(10)), xp.zeros_like(log_p)),
@@ -322,7 +339,7 @@ class Change(SampleMonitor):
 
     @property
     def _rows(self) -> int:
-        return self.season or 0
+        return 0 if self.season is None or isinstance(self.season, str) else self.season
 
     @property
     def _options(self) -> change_first.Options:

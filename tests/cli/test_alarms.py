@@ -1,7 +1,10 @@
 """The command promises a rate of false alarms, names the column that changed, and says what it cannot watch."""
 
 import csv
+import io
+import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -146,9 +149,13 @@ def test_no_cycle_is_said(pump, tmp_path, capsys):
     assert "no cycle was found" in said.out + said.err
 
 
-def test_a_cycle_is_not_found_live(capsys):
-    assert main(["watch", "--season", "auto"]) == 2
-    assert "--season auto: a cycle is found in a recording" in capsys.readouterr().err
+def test_a_cycle_is_found_live_too(daily, capsys, monkeypatch):
+    head, *rows = daily.read_text().splitlines()
+    lines = "\n".join([head.replace("time,", "time,node,"), *(row.replace(",", ",n,", 1) for row in rows)])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    assert main(["watch", "--season", "auto"]) == 0
+    alarms = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any(alarm["time"].startswith("2026-02-20") for alarm in alarms)
 
 
 def test_days_need_dates(tmp_path, capsys):
