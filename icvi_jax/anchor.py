@@ -38,7 +38,10 @@ def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: obj
     return Anchor(high, low, known)
 
 
-ERROR_CODES = 2147483647.0, 2147483648.0, -2147483648.0, 4294967295.0, 4294967296.0
+ERROR_CODES = (
+    2147483647.0, 2147483648.0, -2147483648.0, 4294967295.0, 4294967296.0,
+    *(sign * (10.0**digits - 1) for digits in range(7, 13) for sign in (1, -1)), 1e10, -1e10, 1e12, -1e12,
+)  # fmt: skip
 """Values that stand for a missing one and may not be an origin: next to them float32 has no digits for real values."""
 
 

@@ -283,3 +283,13 @@ class TestASeasonThatIsFoundWhileRowsCome:
         x[:, ::97] = -9999
         season = icvi.run_fleet(self.pipe("auto"), x, keep=("final",)).state.monitors["change"].season
         np.testing.assert_array_equal(season.period, 24)
+
+
+@pytest.mark.parametrize("code", [9999999, 99999999, -999999999, 1e10])
+def test_a_large_code_at_the_start_takes_no_digits_from_what_follows(code):
+    x = np.random.default_rng(1).normal(20, 0.1, size=(10, 600, 2)).astype(np.float32)
+    x[:, 0, 1] = code
+    x[:, 500:, 1] += 1
+    pipe = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
+    alarm = icvi.run_fleet(pipe, x, keep=("alarms",)).readings.alarms["change"]
+    assert np.asarray(alarm.code)[:, 500:550].any(axis=1).all()

@@ -1,7 +1,6 @@
 """The command promises a rate of false alarms, names the column that changed, and says what it cannot watch."""
 
 import csv
-import io
 import json
 import re
 import sys
@@ -149,11 +148,13 @@ def test_no_cycle_is_said(pump, tmp_path, capsys):
     assert "no cycle was found" in said.out + said.err
 
 
-def test_a_cycle_is_found_live_too(daily, capsys, monkeypatch):
+def test_a_cycle_is_found_live_too(daily, tmp_path, capsys, monkeypatch):
     head, *rows = daily.read_text().splitlines()
-    lines = "\n".join([head.replace("time,", "time,node,"), *(row.replace(",", ",n,", 1) for row in rows)])
-    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-    assert main(["watch", "--season", "auto"]) == 0
+    lines = [head.replace("time,", "time,node,"), *(row.replace(",", ",n,", 1) for row in rows)]
+    (tmp_path / "live.csv").write_text("\n".join(lines))
+    with (tmp_path / "live.csv").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(["watch", "--season", "auto"]) == 0
     alarms = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert any(alarm["time"].startswith("2026-02-20") for alarm in alarms)
 
