@@ -110,7 +110,7 @@ class Joined(Stats):
     def constant(self) -> Array:
         """Whether all members, all centres and the sample are in one place."""
         apart = self.xp.max(self.xp.where(self._now.active, self._d, 0 * self._d), axis=0) > 0
-        return (self._spread().total <= 0) & ~apart & (self.xp.sum(self._now.from_hub, axis=0) <= 0)
+        return (self._spread().total <= 0) & ~apart & (self.xp.sum(self._now.from_mean_center, axis=0) <= 0)
 
     def over_slots(self, a: Array) -> Array:
         """The sum of C_i / M_i over clusters after the sample, from the levels `a` (k, *streams) before it."""

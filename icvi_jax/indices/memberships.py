@@ -95,4 +95,4 @@ class FukuyamaSugeno(Comparison):
     degree: ClassVar = 2
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
-        return stats[Dispersion].total - stats.over_slots(stats[Dispersion].mass * stats.from_hub)
+        return stats[Dispersion].total - stats.over_slots(stats[Dispersion].mass * stats.from_mean_center)

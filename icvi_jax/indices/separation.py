@@ -92,7 +92,7 @@ class Kwon(Comparison):
     keeps: ClassVar = ("distances",)
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
-        spread = divide(stats.over_slots(stats.from_hub), stats.k, stats.xp.nan)
+        spread = divide(stats.over_slots(stats.from_mean_center), stats.k, stats.xp.nan)
         return divide(stats[Dispersion].total + spread, stats[Separation].smallest, stats.xp.inf)
 
 
@@ -289,7 +289,7 @@ class PartitionSeparation(Comparison):
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp = stats.xp
-        beta = divide(stats.over_slots(stats.from_hub), stats.k, xp.nan)
+        beta = divide(stats.over_slots(stats.from_mean_center), stats.k, xp.nan)
         nearest = stats[Separation].pairs.row_least(stats[Separation].distances)
         nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the value of an unused slot would overflow
         mass = stats[Dispersion].mass

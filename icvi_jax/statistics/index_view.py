@@ -129,20 +129,18 @@ class Stats:
         return (self.k > 1) & (self.samples <= self.k)
 
     @cached_property
-    def hub(self) -> Array:
-        """The plain mean v̄ of the active centres: (p, *streams)."""
-        return self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, self.xp.ones_like(self.k))
-
-    @cached_property
-    def from_hub(self) -> Array:
-        """Squared distances ‖v_i − v̄‖² of the centres from their mean: (k, *streams), 0 in inactive slots."""
-        d = squares(self.centers - self.hub, 1)
+    def from_mean_center(self) -> Array:
+        """Squared distances ‖v_i − v̄‖² of the active centres from their plain mean: (k, *streams), else 0."""
+        mean = self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, self.xp.ones_like(self.k))
+        d = squares(self.centers - mean, 1)
         return self.xp.where(self.active, d, 0 * d)
+
+    from_hub = property(lambda self: self.from_mean_center)  # its name before 0.3
 
     @cached_property
     def constant(self) -> Array:
         """Whether all members and all centres are in one place: then a small spread is not good."""
-        return (self[Dispersion].total <= 0) & (self.xp.sum(self.from_hub, axis=0) <= 0)
+        return (self[Dispersion].total <= 0) & (self.xp.sum(self.from_mean_center, axis=0) <= 0)
 
     def over_slots(self, a: Array) -> Array:
         """Sum of `a` (k, …, *streams) over the active slots."""

@@ -45,8 +45,9 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
     def update(old: States, step: Step) -> SilhouettesState:
         active, born = step.before.active, step.born
         s, counts = of_sample(step.x, step.u, step.before.centers, active, old[Dispersion], born)
+        counts = counts & step.seen
         noise = step.seen & ~namespace(s).any(step.u > 0, axis=0) & namespace(s).any(active, axis=0)
-        return _with(old[Silhouettes], s, counts & step.seen, noise, step.fade)
+        return _with(old[Silhouettes], s, counts, noise, step.fade)
 
     @staticmethod
     def batch(recording: RecordedClustering) -> SilhouettesState:

@@ -21,17 +21,15 @@ class SkeletonClustererState(NamedTuple):
 class SkeletonClusterer(Clusterer):
     """k centres that move towards their members at a fixed rate.
 
-    Parameters
-    ----------
-    k : number of clusters.
-    rate : how far a centre moves towards a new member: 0 stays, 1 goes all the way.
-
-    Examples
-    --------
     >>> import icvi_jax as icvi
     >>> pipe = icvi.Pipeline(clusterer=SkeletonClusterer(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
     >>> icvi.run(pipe, icvi.streams.s1(seed=0).x).readings.label[:4].shape
     (4,)
+
+    Parameters
+    ----------
+    k : number of clusters.
+    rate : how far a centre moves towards a new member: 0 stays, 1 goes all the way.
     """
 
     k: int = required()

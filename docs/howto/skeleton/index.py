@@ -18,16 +18,14 @@ class SkeletonIndex(Comparison):
 
     k = 1: NaN. Coincident centres: +inf.
 
-    References
-    ----------
-    Where the formula comes from.
-
-    Examples
-    --------
     >>> import numpy as np, icvi_jax as icvi
     >>> panel = icvi.Panel(indices=(SkeletonIndex(),))
     >>> print(np.round(icvi.validate(panel, [[0.0], [4.0], [1.0], [5.0]], labels=[0, 1, 0, 1])["skeleton"], 4))
     [   nan    nan 0.0204 0.0156]
+
+    References
+    ----------
+    Where the formula comes from.
     """
 
     name: str = static("skeleton")
