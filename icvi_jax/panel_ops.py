@@ -11,7 +11,7 @@ from icvi_jax.indices.health import CUT, MERGED, Health, logits
 from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, namespace, position, slots, smallest, squares, usable
 from icvi_jax.numerics.moments import weights
 from icvi_jax.panel import Panel, PanelState
-from icvi_jax.spec import whole
+from icvi_jax.spec import made, whole
 from icvi_jax.statistics import Dispersion, States, Stats, Step, Vitals, pick
 from icvi_jax.types import Array, Merge, Namespace, Prototypes
 
@@ -150,6 +150,7 @@ def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array
     >>> int(both.statistics["count"].samples)
     8
     """
+    _own("combine", panel, earlier, later)
     xp, high = namespace(earlier.anchor.high), earlier.anchor.high
     first, second = (tuple(state.prototypes.centers.shape) for state in (earlier, later))
     if first != second:
@@ -264,6 +265,7 @@ def explain(panel: Panel, state: PanelState) -> Explanation:
     >>> [int(slot) for slot in icvi.explain(panel, state).worst]
     [0, 1]
     """
+    _own("explain", panel, state)
     if Dispersion not in panel.statistics and Vitals not in panel.statistics:
         raise ValueError(f"explain(panel=…): expected an index with dispersions, such as {DaviesBouldin.__name__}")
     stats = panel.stats(state.statistics, state.prototypes)
@@ -312,3 +314,12 @@ def _first(xp: Namespace, a: Array) -> tuple[Array, Array]:
     some = best > -xp.inf
     pair = xp.stack([spot // k, spot % k])
     return xp.where(some, pair, -1 * xp.ones_like(pair)), xp.where(some, best, xp.full_like(best, xp.nan))
+
+
+def _own(caller: str, panel: Panel, *states: PanelState) -> None:
+    """Raise a ValueError unless these are a panel and states of panels."""
+    made(caller, "panel", panel, Panel, "icvi.Panel(indices=(icvi.XieBeni(),))")
+    for state in states:
+        if not isinstance(state, PanelState):
+            got = type(state).__name__
+            raise ValueError(f"{caller}: expected the state of a panel, such as run(…).state.panel, got {got}")

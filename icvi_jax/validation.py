@@ -140,6 +140,8 @@ def validate(
     if labels is not None:
         if clusters is not None:
             raise ValueError("validate(clusters=…): not with labels=; give memberships= and centers= of the slots")
+        if centers is not None or active is not None:
+            raise ValueError("validate: centers= and active= go with memberships=; with labels=, centres are means")
         slot, k = slots_of(labels, T)
         known, step, parts = RecordedPanel(panel), Replay(k, p, True), [slot[:, None]]
     else:
@@ -181,6 +183,8 @@ def _start(panel: Panel, k: int, p: int, xp: Namespace, dtype: DType, labelled: 
 
 def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
     """Slots 0, 1, … of integer labels in order of their values (−1 stays −1), and how many there are."""
+    if np.ma.is_masked(labels):
+        raise ValueError("validate(labels=…): some are masked; −1 is noise")
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) != samples:
         raise ValueError(f"validate(labels=…): expected one label per sample, ({samples},), got shape {labels.shape}")

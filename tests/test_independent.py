@@ -196,7 +196,9 @@ def test_budget(time):
     assert met == {None, 1, 2}
 
 
-@pytest.mark.parametrize(("text", "streams"), [("1/week", 50), ("1/day", 2_000), ("1/month", 20_000)])
+@pytest.mark.parametrize(
+    ("text", "streams"), [("1/week", 50), ("28/day", 2_000), ("1/day", 2_000), ("1/month", 20_000)]
+)
 def test_incidents(text, streams):
     rng, usual = np.random.default_rng(streams), 5e-4 * streams
     plan = icvi.Budget.parse(text, streams, interval=600)

@@ -55,7 +55,10 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)  # masked is missing
     if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
-        X = _table(X)
+        try:
+            X = _table(X)
+        except TypeError:
+            raise ValueError(f"{caller}(X=…): expected an array, a list or a table, got {type(X).__name__}") from None
     torch, jaxed = array_api_compat.is_torch_array(X), isinstance(X, jax.Array)
     library = backend or ("torch" if torch else "jax" if jaxed else "numpy")
     try:
@@ -140,6 +143,10 @@ def gaps(caller: str, elapsed: ArrayLike | None, *shapes: tuple[int, ...]) -> Ar
     if tuple(given.shape) not in shapes:
         wanted = " or ".join(map(str, shapes))
         raise ValueError(f"{caller}(elapsed=…): expected one number per sample, {wanted}, got {tuple(given.shape)}")
+    if getattr(given.dtype, "kind", "f") in "mM":
+        raise ValueError(
+            f"{caller}(elapsed=…): expected numbers, got times ({given.dtype}); divide by the unit of time"
+        )
     if traced(given):
         found: Array = given
         return found  # no error is possible here; a step treats a sample with a wrong time as missing
