@@ -311,9 +311,9 @@ def table(
         x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
     if axis is not None and len(axis):
         first = np.append(True, axis[1:] != axis[:-1])
-        many = int((~first).sum())
-        if many and 2 * many <= len(axis):  # otherwise times are too coarse to tell rows apart, and all count
-            what = "1 row has the time of one before" if many == 1 else f"{many:,} rows have the time of one before"
+        again = int((~first).sum())
+        if again and 2 * again <= len(axis):  # otherwise times are too coarse to tell rows apart, and all count
+            what = "1 row has the time of one before" if again == 1 else f"{again:,} rows have the time of one before"
             notes.append(f"{what}: left out")
             x, axis, truth = x[first], axis[first], None if truth is None else truth[first]
     time_name = picked.time.name if picked.time else ""

@@ -407,8 +407,8 @@ def _fleet(
 ) -> Fleet:
     """Leave out columns that are not readings and times that cannot be, and put the rest on one time axis."""
     if readings.times is not None:
-        keep, axis = believed(readings.node, readings.times, nodes, picked.notes)
-        readings = readings._replace(times=axis).some(keep)
+        keep, fixed = believed(readings.node, readings.times, nodes, picked.notes)
+        readings = readings._replace(times=fixed).some(keep)
         when = np.zeros(0) if readings.times is None else seconds_of(readings.times)
         if (np.diff(when) < 0).any():  # what is a code or a counter is judged by what was before
             readings = readings.some(np.lexsort((when, readings.node)))

@@ -42,7 +42,6 @@ class Silence:
         return len(records)
 
     def _silent(self, shard: Shard, now: float) -> list[dict[str, object]]:
-        """A record for each node that has become silent."""
         rows = np.flatnonzero(now - shard.heard > self.after) if self.after else np.zeros(0, np.int64)
         silent = set(zip(rows.tolist(), shard.heard[rows].tolist()))  # with the time: a node may become silent again
         new, self._known[shard.id] = silent - self._known.get(shard.id, set()), silent

@@ -124,11 +124,11 @@ def _plain(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name)
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, option: str = "--node") -> None:
     """Refuse a pattern of topics that none can fit."""
     levels = pattern.split("/")
     if any(("+" in one or "#" in one) and len(one) > 1 for one in levels) or "#" in levels[:-1]:
-        raise ValueError(f"--node {pattern}: + stands for a whole level of a topic, # for all at its end")
+        raise ValueError(f"{option} {pattern}: + stands for a whole level of a topic, # for all at its end")
 
 
 def node_in(topic: str, pattern: str) -> str:

@@ -97,7 +97,6 @@ class Store:
 
     @staticmethod
     def _only_here(folder: Path) -> sqlite3.Connection:
-        """Lock the folder; the lock ends with the process, also after a crash."""
         container.make_folder(folder)
         return locked(folder / LOCK, f"--checkpoint {folder}: another watch is using this folder")
 

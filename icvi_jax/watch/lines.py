@@ -150,7 +150,6 @@ class Reader:
         self.delimiter, self.node = form.delimiter, form.node or self.node
 
     def _take_header(self, text: str) -> None:
-        """Take the first CSV line as the names."""
         self.delimiter = max(DELIMITERS, key=text.count)  # the first of equals: a comma
         names = distinct(_fields(text, self.delimiter))
         absent = next((name for name in self.features if name not in names), None)
@@ -177,7 +176,6 @@ class Reader:
         return found
 
     def _sample(self, record: dict[str, object], default_node: str) -> Sample:
-        """Pick node, time and readings out of a record."""
         if not self._settled and self.node == NODE and NODE not in record and not default_node:
             known = {name.lower(): name for name in record}
             self.node = next((known[name] for name in NODE_NAMES if name in known), NODE)
@@ -226,7 +224,6 @@ class Reader:
         self.notes = sentences([(name, reason) for name, reason in why.items() if reason])
 
     def _time_of(self, record: dict[str, object]) -> str:
-        """The key of the time; empty where there is none."""
         free = [name for name in record if name not in (self.node, *self._columns)]
         dates = [name for name in free if isinstance(record[name], str) and self._number(record[name]) is None]
         days = next((name for name in dates if _is_day(str(record[name]))), None)
@@ -245,12 +242,10 @@ class Reader:
         return next((name for way in ways for name in way), "")
 
     def _may_be_time(self, name: str, value: object) -> bool:
-        """Whether a name may mean a time and the number is a time since 1970."""
         number = self._number(value)
         return number is not None and has_time_word(name) and epoch_unit(np.array([number])) > 0
 
     def _number(self, value: object) -> float | None:
-        """A number, also one written as text; None for anything else."""
         if isinstance(value, str):
             return read_number(value, self.delimiter)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -282,12 +277,10 @@ class Reader:
 
 
 def _is_missing(value: object) -> bool:
-    """Whether a value says that there is none."""
     return value is None or (isinstance(value, str) and value.strip().lower() in MISSING)
 
 
 def _is_day(text: str) -> bool:
-    """Whether a text is a date without a time of day."""
     return ":" not in text and order(text) is not None
 
 

@@ -168,7 +168,6 @@ class Partition:
         self.keeper.note(before, fresh, self.intake.reader.form, new)
 
     def _begin(self) -> None:
-        """Make the shard, once it is known what a sample holds."""
         reader = self.intake.reader
         if self.shard is None and reader.form:
             for note in reader.notes:

@@ -10,17 +10,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from icvi_jax.text import say
-from icvi_jax.watch.shard import Shard
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
+    from icvi_jax.watch.loop import WatchLoop
 
 COUNTERS = (
     ("samples", "samples", "Samples counted", "sample"),
@@ -33,23 +33,6 @@ COUNTERS = (
 LEVELS, WORST = "Distress score that this share of nodes is within", "Distress score of the worst nodes"
 
 
-class WatchStatus(Protocol):
-    """Where the metrics come from."""
-
-    @property
-    def shards(self) -> list[Shard]: ...
-    @property
-    def samples(self) -> int: ...
-    @property
-    def alarms(self) -> int: ...
-    @property
-    def bad(self) -> int: ...
-    @property
-    def old(self) -> int: ...
-    @property
-    def refused(self) -> int: ...
-
-
 class Metrics:
     """The metrics of the watch at the moment of a scrape.
 
@@ -59,7 +42,7 @@ class Metrics:
     worst : how many of the worst nodes have their own line.
     """
 
-    def __init__(self, watch: WatchStatus, worst: int):
+    def __init__(self, watch: WatchLoop, worst: int):
         self.watch, self.worst = watch, worst
 
     def collect(self) -> Iterator[Metric]:
@@ -91,7 +74,7 @@ class Scores(NamedTuple):
     worst: list[tuple[int, str, float]]
 
 
-def fleet_scores(watch: WatchStatus, worst: int) -> Scores:
+def fleet_scores(watch: WatchLoop, worst: int) -> Scores:
     """The scores of a fleet now; of its `worst` nodes also rank, name and score."""
     shards = watch.shards
     names = [name for shard in shards for name in list(shard.rows)]
@@ -103,7 +86,7 @@ def fleet_scores(watch: WatchStatus, worst: int) -> Scores:
     return Scores(len(names), int(standing.sum()), levels, found)
 
 
-def exposition(fleet: WatchStatus, worst: int) -> bytes:
+def exposition(fleet: WatchLoop, worst: int) -> bytes:
     """The metrics in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -113,7 +96,7 @@ def exposition(fleet: WatchStatus, worst: int) -> bytes:
 
 
 @contextmanager
-def serving(watch: WatchStatus, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
+def serving(watch: WatchLoop, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
     """Serve metrics during the `with`, and yield the port; nothing if `port` is None.
 
     On an address that other machines can reach, a scrape needs the token: `authorization: {credentials: …}` in the

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from icvi_jax.text import counted, say
+from icvi_jax.watch.formats import check_pattern
 from icvi_jax.watch.journal import RECEIVE, Store
 from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.source import ONLY, Batch, Message, Source
@@ -144,10 +145,7 @@ class Subscription(Source):
 
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
-        if not re.fullmatch(r"(?:(?:\+|[^+#\0/]*)/)*(?:\+|#|[^+#\0/]*)", topic):
-            raise ValueError(
-                f"--mqtt {host} {topic}: + and # stand for whole levels of a topic, and # for the last ones"
-            )
+        check_pattern(topic, f"--mqtt {host}")
         self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
         self.births = Births(lambda topic, payload: self.client.publish(topic, payload))
         self.dropped = 0  # messages to all clients that the broker says it has thrown away, while this watch knew of it

@@ -20,7 +20,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from icvi_jax.text import say
-from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, WatchStatus, fleet_scores
+from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, fleet_scores
 from icvi_jax.watch.sample import seconds
 from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.webhook import LATEST_TIME, Refusal, checked_url
@@ -28,6 +28,8 @@ from icvi_jax.watch.webhook import LATEST_TIME, Refusal, checked_url
 if TYPE_CHECKING:
     from opentelemetry._logs import LogRecord
     from opentelemetry.sdk.metrics.export import Metric
+
+    from icvi_jax.watch.loop import WatchLoop
 
 TIMEOUT = 5.0
 """Seconds for one export with its repetitions."""
@@ -47,7 +49,7 @@ class Otlp(Sink):
     worst : how many of the worst nodes have their own data point.
     """
 
-    def __init__(self, url: str, fleet: Callable[[], WatchStatus], worst: int = 10):
+    def __init__(self, url: str, fleet: Callable[[], WatchLoop], worst: int = 10):
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -108,7 +110,6 @@ class Otlp(Sink):
             self._check(self._metrics.export(data).name)
 
     def _check(self, result: str) -> None:
-        """Raise what a sender expects where an export has failed."""
         if result != "SUCCESS":
             answered = re.search(r"code: \d", self._heard.last)
             raise (Refusal if answered else OSError)(self._heard.last or "the receiver does not answer")
@@ -153,7 +154,7 @@ def event_of(alarm: Mapping[str, object]) -> LogRecord:
     )
 
 
-def metrics_of(fleet: WatchStatus, worst: int, began: int) -> Iterator[Metric]:
+def metrics_of(fleet: WatchLoop, worst: int, began: int) -> Iterator[Metric]:
     """The metrics of a fleet now; `began` is when its counters did, in nanoseconds since 1970."""
     from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum
 
@@ -191,7 +192,6 @@ class _Heard(logging.Handler):
 
 
 def _interval() -> float:
-    """Seconds between two exports of metrics."""
     given = os.environ.get(INTERVAL, "60000")
     if not given.isdecimal() or not 100 <= int(given) <= 86_400_000:
         raise ValueError(f"{INTERVAL}={given}: expected milliseconds, from 100 to 86400000")

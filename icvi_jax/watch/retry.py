@@ -147,7 +147,6 @@ class Sender:
             self._give_up(store, alarm, error)
 
     def _send(self, alarm: Waiting) -> bool:
-        """Send an alarm, unless its node is muted; returns whether it was sent."""
         if self._silences.stop(json.loads(alarm.line), self.receiver.name):
             return False
         self.receiver.send(alarm.line)

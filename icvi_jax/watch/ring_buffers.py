@@ -99,11 +99,6 @@ class RingBuffers:
             np.zeros((0, n, len(self.indices)), np.float32),
         )
 
-    @property
-    def bytes_per_node(self) -> int:
-        """Memory of the ring buffer of one node."""
-        return self.bytes_of_node(len(self.features))
-
     def bytes_of_node(self, features: int) -> int:
         """Memory of the ring buffer of a node with so many readings."""
         return self.length * (8 + 8 * features + 2 + 2 + 1 + 2 + 4 + 4 * len(self.indices))
@@ -214,7 +209,6 @@ class RingBuffers:
             self.here[self._maps.pop(shard, [])] = False
 
     def _rows_of(self, shard: Shard, tick: Tick) -> NDArray[np.intp]:
-        """Rows of the buffers for the samples of a tick; new nodes get a row."""
         known = self._maps.setdefault(shard.id, [])
         for name in list(shard.rows)[len(known) :]:
             if name not in self.rows:
@@ -227,7 +221,6 @@ class RingBuffers:
         return np.array(known, np.intp)[tick.rows]
 
     def _columns_of(self, shard: Shard) -> list[int]:
-        """Columns of the buffers for the readings of a shard: names may differ between partitions."""
         if shard.features != self.features:
             self.features += tuple(name for name in shard.features if name not in self.features)
             x = self._rings.x

@@ -83,7 +83,6 @@ def order(time: Time) -> int | float | None:
 
 
 def _is_usable(number: int | float) -> bool:
-    """Whether a number may be a time: finite, and not an integer larger than any float."""
     return -LATEST < number < LATEST
 
 

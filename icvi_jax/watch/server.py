@@ -28,7 +28,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from icvi_jax.text import say
 from icvi_jax.watch.auth import Auth
-from icvi_jax.watch.metrics import WatchStatus, exposition, is_loopback
+from icvi_jax.watch.loop import WatchLoop
+from icvi_jax.watch.metrics import exposition, is_loopback
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.sse import Broadcaster
 from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
@@ -97,7 +98,7 @@ class Site:
 
     def __init__(
         self,
-        fleet: WatchStatus,
+        fleet: WatchLoop,
         buffers: RingBuffers,
         token: str = "",
         worst: int = 10,
@@ -221,7 +222,7 @@ def _whole(text: str) -> int | None:
 
 @contextmanager
 def page_served(
-    fleet: WatchStatus,
+    fleet: WatchLoop,
     buffers: RingBuffers,
     address: str,
     token: str = "",
@@ -254,7 +255,8 @@ def page_served(
     thread.start()
     where = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
     say(f"page: {where}{f'?token={token}' if token else ''}")
-    size = f"{buffers.bytes_per_node / 1e3:.1f} kB and {8e-3 * buffers.length:.1f} kB more for each column of readings"
+    held = buffers.bytes_of_node(len(buffers.features)) / 1e3
+    size = f"{held:.1f} kB and {8e-3 * buffers.length:.1f} kB more for each column of readings"
     say(f"page: keeps the last {buffers.length} samples of each node in {size}, and the last {EVENTS} alarms")
     try:
         yield where

@@ -17,7 +17,7 @@ from icvi_jax.pipeline import Pipeline
 from icvi_jax.text import counted, say
 from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
-from icvi_jax.watch.metrics import WatchStatus, serving
+from icvi_jax.watch.metrics import serving
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.silences import ACKNOWLEDGED, Silences
@@ -120,7 +120,7 @@ def open_plugs(
     pipe: Pipeline,
     buffers: RingBuffers | None,
     silences: Silences,
-    fleet: Callable[[], WatchStatus] | None = None,
+    fleet: Callable[[], WatchLoop] | None = None,
 ) -> list[Sink]:
     """The receivers that are told more than alarms; one paragraph here for a new one. `fleet` returns the watch."""
     found: list[Sink] = []
@@ -158,7 +158,6 @@ def page_link(page: str) -> str:
 
 @contextmanager
 def _around(watch: WatchLoop, service: Service, to: list[Sink], silences: Silences) -> Iterator[Interrupts]:
-    """Signals, metrics, the page and the senders of alarms, during the `with`."""
     with ExitStack() as stack:
         buffers, interrupts = watch.buffers, Interrupts()
         stack.callback(interrupts.close)

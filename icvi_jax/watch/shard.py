@@ -278,7 +278,6 @@ class Shard:
         self.late.clear()
 
     def _step(self, block: Block) -> Tick:
-        """Advance the fleet by a block."""
         samples, rows, depth, length = block
         x = block.readings(len(self.rows), len(self.features))
         if not self.keep_codes:
@@ -390,7 +389,6 @@ class Shard:
         self.live.state = jax.tree.map(placed, self.live.state, again.state)
 
     def _make_room(self, samples: Sequence[Sample]) -> None:
-        """Add the nodes that were not seen before."""
         new = {sample.node: sample.x for sample in reversed(samples) if sample.node not in self.rows}
         if not new:
             return

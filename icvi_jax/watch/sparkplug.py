@@ -85,7 +85,6 @@ class Births:
         return self._names[node].get(alias) if isinstance(alias, int) else None
 
     def _ask_again(self, group: str, edge: str) -> None:
-        """Ask an edge node for its births, at most once a minute."""
         key, now = f"{group}/{edge}", time.monotonic()
         if now - self._asked.get(key, -ASK_SECONDS) >= ASK_SECONDS:
             self._asked[key] = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from icvi_jax.indices import catalogue
 from icvi_jax.indices.health import trust_of
 from icvi_jax.report.alarm_text import clock
 from icvi_jax.report.trust import HEALTH, WORDS, trust_now
-from icvi_jax.watch.metrics import WatchStatus
 from icvi_jax.watch.ring_buffers import RingBuffers
+
+if TYPE_CHECKING:
+    from icvi_jax.watch.loop import WatchLoop
 
 PAGE, STRIP, LATELY = 50, 120, 600.0
 """Nodes per page, samples in a row of the heat map, and for how many seconds an alarm is new."""
@@ -36,7 +39,7 @@ def states(buffers: RingBuffers) -> NDArray[np.uint8]:
     return np.asarray(found)
 
 
-def summary(fleet: WatchStatus, buffers: RingBuffers) -> dict[str, object]:
+def summary(fleet: WatchLoop, buffers: RingBuffers) -> dict[str, object]:
     """The condition of the fleet, in a few numbers."""
     counts = np.bincount(states(buffers), minlength=256)
     return {
@@ -157,7 +160,6 @@ def node_view(buffers: RingBuffers, name: str) -> dict[str, object] | None:
 
 
 def _when(seconds: float, back: int) -> str:
-    """The time of a sample of a node: a date, a number, or how many samples ago."""
     if not math.isfinite(seconds):
         return f"{back} samples ago"
     return clock(np.datetime64(round(seconds), "s")) if seconds > DATED else clock(float(seconds))
@@ -178,7 +180,6 @@ def short(values: NDArray[np.float32]) -> list[float | None]:
 
 
 def _number(value: float, digits: int = 0) -> float | None:
-    """A number that JSON has; None for what is not finite."""
     plain = float(value)
     if not math.isfinite(plain):
         return None
