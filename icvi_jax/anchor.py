@@ -69,11 +69,11 @@ def set_anchor(anchor: Anchor, x: Array, seen: Array | None = None, by_column: b
 
 
 def first_origin(x: Array, rows: Array) -> Array:
-    """The first of the `rows` of x (T, p) without an error code; the first of them where all have one."""
+    """The origin (p,) that `set_anchor` finds in x (T, p), where only some rows are `seen`."""
     xp = namespace(x)
     fit = rows & xp.all(may_be_origin(x), axis=1)
-    first: Array = x[xp.argmax(xp.astype(fit, xp.int32) + xp.astype(rows, xp.int32)), :]
-    return first
+    first: Array = x[xp.argmax(xp.astype(fit, xp.int32)), :]
+    return xp.where(xp.any(fit), first, xp.zeros_like(first))
 
 
 def about(anchor: Anchor, x: Array) -> Array:

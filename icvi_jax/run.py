@@ -129,7 +129,7 @@ def run(
     (2000,)
     """
     made("run", "pipe", pipe, Pipeline, "icvi.Pipeline(clusterer=…, panel=…)")
-    return _scan("run", "T, p", pipe, X, state, keep, backend, elapsed, every, None, progress)
+    return scan_chunks("run", "T, p", pipe, X, state, keep, backend, elapsed, every, None, progress)
 
 
 def run_fleet(
@@ -188,7 +188,7 @@ def run_fleet(
         return share_budget(pipe, false_alarms, streams, interval)[0]
 
     made("run_fleet", "pipe", pipe, Pipeline, "icvi.Pipeline(clusterer=…, panel=…)")
-    return _scan("run_fleet", "N, T, p", share, X, state, keep, backend, elapsed, every, mesh, progress)
+    return scan_chunks("run_fleet", "N, T, p", share, X, state, keep, backend, elapsed, every, mesh, progress)
 
 
 def share_budget(
@@ -218,20 +218,25 @@ def use_all_cores(cores: int | None = None) -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _scan(
+def scan_chunks(
     caller: str,
     axes: str,
     pipe: Pipeline | Callable[[int], Pipeline],
     X: Array | Iterator[Array],
-    state: PipelineState | None,
-    keep: tuple[str, ...],
-    backend: str | None,
-    elapsed: Array | None,
-    every: int,
-    mesh: Mesh | None,
-    progress: Progress | None,
+    state: PipelineState | None = None,
+    keep: tuple[str, ...] = inputs.FIELDS,
+    backend: str | None = None,
+    elapsed: Array | None = None,
+    every: int = 1,
+    mesh: Mesh | None = None,
+    progress: Progress | None = None,
+    each: Callable[[Reading], Reading] | None = None,
 ) -> Run:
-    """Scan all chunks, of many streams, or of one as a fleet of one; `pipe` may depend on the number of streams."""
+    """Scan all chunks, of many streams, or of one as a fleet of one.
+
+    `pipe` may depend on the number of streams. `each` is given the readings (N, t, …) of every chunk, and what it
+    returns of them is kept.
+    """
     keep = inputs.wanted(caller, keep)
     whole(caller, "every", every)
     chunks, one = isinstance(X, Iterator), axes == "T, p"
@@ -275,11 +280,11 @@ def _scan(
             raise ValueError(f"{caller}: the chunks before had {streams} streams, this one has {x.shape[0]}")
         if engine is not None:
             told = None if progress is None else count
-            parts.append(engine.advance(np.asarray(x), None if gaps is None else np.asarray(gaps), every, told))
+            readings = engine.advance(np.asarray(x), None if gaps is None else np.asarray(gaps), every, told)
         elif now is not None:
             now, readings = _scan_away(model, now, x, gaps, keep, every, done // streams % every, mesh, own)
-            parts.append(readings)
             count(streams * T)
+        parts.append(readings if each is None else each(readings))
     if engine is None and now is None:
         raise ValueError(f"{caller}: the iterator has no samples")
     made: State = now if engine is None else engine.end(), parts[0] if len(parts) == 1 else _joined(parts)

@@ -20,7 +20,7 @@ from icvi_jax.anchor import first_origin
 from icvi_jax.engine import inputs
 from icvi_jax.engine.executor import NativeProgram, program_for
 from icvi_jax.engine.scan import scan_step
-from icvi_jax.engine.xla import RunInput, precise, scan_one
+from icvi_jax.engine.xla import RunInput, precise, scan_plainly
 from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
 from icvi_jax.numerics.moments import weights
 from icvi_jax.panel import Panel, PanelState, complete, punctual
@@ -170,7 +170,7 @@ def validate(
         with precise(np.dtype(dtype)) if host else nullcontext():
             times = None if gaps is None else jnp.asarray(gaps, dtype)
             scanned = jnp.asarray(rows), times
-            values = scan_one(step, known, start, *scanned) if host else scan_step(step, known, start, *scanned)[1]
+            values = (scan_plainly if host else scan_step)(step, known, start, *scanned)[1]
     found: dict[str, Array] = inputs.returned(inputs.on_host(values), given.library) if host else values
     return found
 

@@ -5,11 +5,13 @@ Each case says which one ran: a scan that should be native and is a loop of XLA 
 
 import re
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from test_laws import CLUSTERERS, INDICES, MONITORS, SAMPLE_MONITORS
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
@@ -74,9 +76,11 @@ def close(found, wanted, tolerance):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * size, err_msg=where)
 
 
+@pytest.mark.parametrize("precision", ["jax64", "jax32"])
 @pytest.mark.parametrize("name", CASES)
-def test_all_implementations_agree_and_native_code_goes_on_with_the_same_bits(name):
-    pipe, X, law = CASES[name], recording(), backend("jax64")
+def test_all_implementations_agree_and_native_code_goes_on_with_the_same_bits(name, precision):
+    law = backend(precision)
+    pipe, X = CASES[name], recording().astype(law.dtype)
     with law.precision(), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # such as: XLA runs this scan
         native, text, f = scanned(pipe, X, "native")
@@ -94,18 +98,33 @@ def test_all_implementations_agree_and_native_code_goes_on_with_the_same_bits(na
         jax.tree.map(lambda a, b, c: np.testing.assert_array_equal(np.concatenate([a, b]), c), first, second, native[1])
 
 
-def mean_values(pipe, X, implementation):
-    values = icvi.scan(pipe, pipe.init(2, X.shape[2:], dtype=X.dtype), X, implementation=implementation)[1].values
+def by_lax_scan(pipe, X):
+    return lax.scan(pipe.step, pipe.init(2, X.shape[2:], dtype=X.dtype), X)[1]
+
+
+def by_scan(pipe, X):
+    return icvi.scan(pipe, pipe.init(2, X.shape[2:], dtype=X.dtype), X, implementation="native")[1]
+
+
+def by_native_scan(pipe, X):
+    def one(x):
+        return icvi.native_scan(pipe.step, pipe.init(2, dtype=X.dtype), x, implementation="native")[1]
+
+    return jax.vmap(one, -1, -1)(X)
+
+
+def mean_values(scan, pipe, X):
+    values = scan(pipe, X).values
     return sum(jnp.where(jnp.isfinite(v), v, 0.0).mean() for v in values.values())
 
 
+@pytest.mark.parametrize("scan", [by_scan, by_native_scan])
+@pytest.mark.parametrize("precision", ["jax64", "jax32"])
 @pytest.mark.parametrize("case", [*(list(CASES)[i] for i in SMOOTH), "all indices"])
-def test_slopes_are_those_of_lax_scan(case):
-    pipe, X, law = CASES[case], recording()[:15], backend("jax64")
+def test_slopes_are_those_of_lax_scan_over_the_step(case, precision, scan):
+    law = backend(precision)
+    pipe, X = CASES[case], np.nan_to_num(recording()[:15]).astype(law.dtype)
     with law.precision():
-        native, xla = (
-            jax.jit(jax.grad(lambda X, name=name: mean_values(pipe, X, name)))(np.nan_to_num(X))
-            for name in ("native", "xla")
-        )
-        assert np.abs(np.nan_to_num(native)).max() > 0
-        close(native, xla, law.tolerance)
+        found, wanted = (jax.jit(jax.grad(partial(mean_values, way, pipe)))(X) for way in (scan, by_lax_scan))
+        assert np.abs(np.nan_to_num(wanted)).max() > 0
+        close(found, wanted, law.tolerance)

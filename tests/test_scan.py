@@ -1,5 +1,6 @@
 """One operation: `icvi.scan` and `native_scan` equal `lax.scan`, as native code, wherever JAX goes."""
 
+import dataclasses
 import math
 import multiprocessing
 import os
@@ -402,6 +403,22 @@ def explicit_types(X, wanted):
             assert types["xb"].sharding.spec[axis] == "d", types
             assert "all-gather" not in text and re.search(r"icvi_[0-9a-f]{24}", text), text
             like(made if axis else jax.tree.map(jnp.transpose, made), wanted)
+    fleets_on_an_explicit_mesh(wanted, np.moveaxis(np.asarray(X), -1, 0))
+
+
+def fleets_on_an_explicit_mesh(wanted, rows):
+    mesh, times = jax.make_mesh((2,), ("streams",), axis_types=(jax.sharding.AxisType.Explicit,)), np.ones((32, 20))
+    own = dataclasses.replace(
+        SMALL, panel=dataclasses.replace(SMALL.panel, forgetting=jnp.full(32, SMALL.panel.forgetting))
+    )
+    with jax.set_mesh(mesh):
+        rows = jax.device_put(rows, NamedSharding(mesh, P("streams")))
+        for pipe, told in ((SMALL, {}), (SMALL, {"elapsed": times}), (SMALL, {"mesh": mesh}), (own, {"mesh": mesh})):
+            f = jax.jit(lambda x, pipe=pipe, told=told: icvi.run_fleet(pipe, x, **told).readings.values)
+            made, text = f(rows), f.lower(rows).compile().as_text()
+            assert "all-gather" not in text and re.search(r"icvi_[0-9a-f]{24}", text), text
+            assert made["xb"].sharding.spec[0] == "streams", made["xb"].sharding
+            like(jax.tree.map(jnp.transpose, made), wanted)
 
 
 def test_several_devices():
@@ -502,9 +519,12 @@ def test_second_slopes_and_loops_around_a_scan():
 def test_eagerly_nothing_moves_between_devices():
     x = jnp.asarray(samples(30, missing=0))
     m = jnp.float32(0)
+    X, state = jnp.asarray(samples(30, 2)), SMALL.init(2)
     with jax.transfer_guard("disallow"):
         got = icvi.native_scan(_decay, m, x)
+        values = icvi.scan(SMALL, state, X)[1].values  # the numbers of the pipeline are Python's
     like(got, lax.scan(_decay, m, x), 1e-5)
+    like(values, plain(SMALL, state, X)[1].values)
 
 
 def _decay(m, x):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,8 +21,9 @@ from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, count_alarms
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
 from icvi_jax.report.trust import HEALTH, Trust, reasons_of, trust_now
+from icvi_jax.run import scan_chunks
 from icvi_jax.tables.table import Fleet, Table, some_names
-from icvi_jax.types import Array
+from icvi_jax.types import Array, State
 
 PIECES = 64  # the centres are noted once per piece
 LEAST, MOST_CELLS = 64, 20_000_000
@@ -48,8 +49,8 @@ def compute(
 ) -> Result:
     """Run the pipeline over all samples; `settings` are added to those of the pipeline.
 
-    The last piece is filled up with missing samples, which change nothing. So all pieces have one shape, and the
-    pipeline is compiled once.
+    The last chunk is filled up with missing samples, which change nothing. So all have one shape, and the pipeline is
+    compiled once.
     """
     remember_programs()
     x = data.x[None] if isinstance(data, Table) else data.x
@@ -57,26 +58,25 @@ def compute(
     clusterer = clusterer_in(pipe)
     size = min(max(LEAST, -(-steps // PIECES)), max(1, MOST_CELLS // (nodes * clusterer.slots * features)))
     size = max(size, clusterer.least(features))
-    pieces = -(-steps // size)
-    padded = np.full((nodes, pieces * size, features), np.nan)
-    padded[:, :steps] = x
-    state: PipelineState | None = None
-    parts: list[icvi.Reading] = []
-    snapshots: list[int] = []
+    starts = range(0, steps, size)
+    ticks = iter(with_bar(starts, "validating") if bar else starts)
     centers: list[NDArray[np.float64]] = []
-    for piece in with_bar(range(pieces), "validating") if bar else range(pieces):
-        block = padded[:, piece * size : (piece + 1) * size]
-        if isinstance(data, Table):
-            done = icvi.run(pipe, block[0], state=state, keep=KEEP)
-            readings = _lead(done.readings)
-        else:
-            done = icvi.run_fleet(pipe, block, state=state, keep=KEEP)
-            readings = done.readings
-        state = done.state
+
+    def chunks() -> Iterator[Array]:
+        for lo in starts:
+            part = x[:, lo : lo + size]
+            yield np.pad(part, ((0, 0), (0, size - part.shape[1]), (0, 0)), constant_values=np.nan)
+
+    def noted(readings: icvi.Reading) -> icvi.Reading:
+        next(ticks)
         centers.append(np.asarray(readings.centers[:, -1]))
-        snapshots.append(min((piece + 1) * size, steps) - 1)
-        parts.append(readings._replace(centers=np.zeros(0)))  # centres were noted above, once per piece
-    result = _assemble(pipe, data, x, parts, np.array(snapshots), np.stack(centers, axis=1), steps)
+        gone: dict[str, State] = {"centers": None}
+        return readings._replace(**gone)
+
+    state, readings = scan_chunks("run_fleet", "N, T, p", pipe, chunks(), keep=KEEP, each=noted)
+    next(ticks, None)  # the bar goes
+    snapshots = np.minimum(np.array(starts) + size, steps) - 1
+    result = _assemble(pipe, data, x, readings, snapshots, np.stack(centers, axis=1))
     raised = () if budget is None else ((RAISED, measured(result, budget)),)
     return result._replace(
         settings=(*result.settings, *settings, *raised),
@@ -124,40 +124,23 @@ def scores(score: dict[str, NDArray[np.float32]], codes: dict[str, NDArray[np.in
     return {name: np.where(codes[name] > 0, one, 0) if name in COLUMN_ALARMS else one for name, one in score.items()}
 
 
-def _lead(reading: icvi.Reading) -> icvi.Reading:
-    """Add the stream axis of a fleet of one to the readings of a single stream."""
-    import jax
-
-    led: icvi.Reading = jax.tree.map(lambda a: np.asarray(a)[None], reading)
-    return led
-
-
 def _assemble(
     pipe: icvi.Pipeline,
     data: Table | Fleet,
     x: NDArray[np.float64],
-    parts: list[icvi.Reading],
+    readings: icvi.Reading,
     snapshots: NDArray[np.int64],
     centers: NDArray[np.float64],
-    steps: int,
 ) -> Result:
-    """Join the pieces, without the samples that were filled up."""
+    """What the report shows, without the samples that were filled up."""
 
-    def joined(pick: Callable[[icvi.Reading], Array], kind: type[Kind]) -> NDArray[Kind]:
-        pieces = [np.asarray(pick(part)) for part in parts]
-        return np.concatenate(pieces, axis=1)[:, :steps].astype(kind, copy=False)
+    def rows(a: Array, kind: type[Kind]) -> NDArray[Kind]:
+        return np.asarray(a)[:, : x.shape[1]].astype(kind, copy=False)
 
     def alarms(field: str, kind: type[Kind]) -> dict[str, NDArray[Kind]]:
-        def of(name: str) -> NDArray[Kind]:
-            return joined(lambda part: getattr(part.alarms[name], field), kind)
-
-        return {name: of(name) for name in parts[0].alarms}
-
-    def values(name: str) -> NDArray[np.float32]:
-        return joined(lambda part: part.values[name], np.float32)
+        return {name: rows(getattr(alarm, field), kind) for name, alarm in readings.alarms.items()}
 
     panel = pipe.panel or icvi.Panel(indices=())
-    seen = joined(lambda part: part.seen, np.bool_)
     codes = alarms("code", np.int8)
     settings = (
         ("clusterer", described(clusterer_in(pipe))),
@@ -171,25 +154,25 @@ def _assemble(
         times=data.times,
         time_name=data.time_name,
         x=x,
-        values={index.name: values(index.name) for index in panel.indices},
+        values={index.name: rows(readings.values[index.name], np.float32) for index in panel.indices},
         about={index.name: about(index) for index in panel.indices},
         codes=codes,
         standing=alarms("standing", np.bool_),
         score=scores(alarms("score", np.float32), codes),
         causes=alarms("cause", np.int32),
         chances=alarms("p", np.float32),
-        label=joined(lambda part: part.cluster, np.int32),
+        label=rows(readings.cluster, np.int32),
         snapshots=snapshots,
         centers=centers,
         truth=data.truth if isinstance(data, Table) else None,
         settings=settings,
         notes=data.notes,
         marks=isinstance(data, Table) and data.marks,
-        k=joined(lambda part: part.k, np.int32),
-        seen=seen,
-        outlier=joined(lambda part: part.outlier, np.bool_),
-        overflow=joined(lambda part: part.overflow, np.bool_),
-        surprise=joined(lambda part: part.surprise, np.float32),
+        k=rows(readings.k, np.int32),
+        seen=rows(readings.seen, np.bool_),
+        outlier=rows(readings.outlier, np.bool_),
+        overflow=rows(readings.overflow, np.bool_),
+        surprise=rows(readings.surprise, np.float32),
     )
     share = float(missing_share(result).mean())
     missing = [f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else []

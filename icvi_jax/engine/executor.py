@@ -13,19 +13,17 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from icvi_jax.anchor import Origin, no_anchor
-from icvi_jax.engine import xla
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
 from icvi_jax.engine.native.program import Ticker, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
-from icvi_jax.engine.xla import Done, RunInput, Step, map_own, precise
+from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, XlaProgram, map_own, precise
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Alarm, Reading, State
 
@@ -34,22 +32,6 @@ ENGINES = ("native", "xla")
 FEWEST = 1024
 """Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
 variable `ICVI_GPU_STREAMS` sets another number."""
-
-
-class CompiledStep(Protocol):
-    """A step, ready to be run over many streams."""
-
-    name: str
-
-    def place(self, state: State, room: int, model: State = None) -> State:
-        """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
-        with room for so many streams."""
-
-    def fetch(self, words: State, streams: int) -> State:
-        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
-
-    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
-        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept."""
 
 
 PROGRAMS = 256
@@ -101,10 +83,10 @@ def program_for(
     if key not in _programs:
         if mesh is not None:
             best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
-            _programs[key] = xla.XlaProgram(step, features, dtype, mesh, best, own)
+            _programs[key] = XlaProgram(step, features, dtype, mesh, best, own)
         else:
             native = None if engine == "xla" else _native(engine, step, model, state, *key[5:10])
-            _programs[key] = native or xla.XlaProgram(step, features, dtype, own=own)
+            _programs[key] = native or XlaProgram(step, features, dtype, own=own)
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
@@ -158,8 +140,8 @@ PIECE = 2**21
 """Stream-samples between two calls of `progress`."""
 
 
-class NativeProgram:
-    """A step as native code. Words are changed where they are; `CompiledStep` says what the methods do."""
+class NativeProgram(CompiledStep):
+    """A step as native code. Words are changed where they are, and room is not needed."""
 
     name = "native"
 
@@ -179,9 +161,11 @@ class NativeProgram:
         self._dtype, self._own = dtype, own
         self._known: tuple[object, np.ndarray] | None = None  # the model that was run last, and its numbers
 
-    def place(self, state: object, room: int, model: State = None) -> np.ndarray:
-        """The words of a state; code is the same for any number of streams, so none is kept free."""
+    def place(self, state: State, room: int, model: State = None) -> np.ndarray:
         return self.code.words(state, [np.asarray(a) for a, mine in zip(jax.tree.leaves(model), self._own) if mine])
+
+    def fetch(self, words: np.ndarray, streams: int) -> State:
+        return self.code.state(words, streams)
 
     def numbers(self, model: object) -> np.ndarray:
         """The numbers that all streams share."""
@@ -193,28 +177,24 @@ class NativeProgram:
             self._known = model, made
         return made
 
-    def fetch(self, words: np.ndarray, streams: int) -> object:
-        """The states as arrays; words of their type are not copied."""
-        return self.code.state(words, streams)
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
+        N, T, _ = feed.X.shape
+        return self.code.tree(self.code.outputs(N, feed.rows)), T if feed.done is None else max(1, PIECE // N)
 
-    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
-        """Process samples, in one piece if nobody asks for progress."""
-        X, origin, elapsed, every, phase, done = feed
-        N, T, _ = X.shape
-        numbers = self.numbers(model)
+    def launch(
+        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
+    ) -> tuple[State, Callable[[], None]]:
+        X, origin, elapsed, every, phase, _ = piece
         if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():
             X = X.astype(np.float64)  # the origin has more digits than these samples
         elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
-        out = self.code.outputs(N, feed.rows)
-        size = T if done is None else max(1, PIECE // N)
-        for lo in range(0, T, size):
-            hi, begun = min(lo + size, T), (phase + lo) // every
-            rows = [a[:, begun : (phase + hi) // every] for a in out]
-            gaps, since = None if elapsed is None else elapsed[..., lo:hi], (phase + lo) % every
-            self.code.run(words, numbers, X[:, lo:hi], origin=origin, elapsed=gaps, every=every, phase=since, out=rows)
-            if done is not None:
-                done(N * (hi - lo))
-        return words, self.code.tree(out)
+        numbers = self.numbers(model)
+        self.code.run(words, numbers, X, origin=origin, elapsed=elapsed, every=every, phase=phase, out=out)
+        return words, _nothing
+
+
+def _nothing() -> None:
+    """Native code is done when it returns."""
 
 
 SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)() else 0

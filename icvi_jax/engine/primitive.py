@@ -108,29 +108,43 @@ def bind(how: Scan, operands: Sequence[Array]) -> list[Array]:
     return list(scan_p.bind(*operands, **how._asdict()))
 
 
+def lax_scan(
+    step: Callable[..., tuple[State, State]],
+    carry: State,
+    xs: State,
+    length: int,
+    every: int = 1,
+    reverse: bool = False,
+) -> tuple[State, State]:
+    """XLA's loop: `lax.scan` of (carry, x) → (carry, y), of whose ys each `every`-th is kept."""
+    if every == 1:
+        return lax.scan(step, carry, xs, length, reverse)
+    rows = length // every
+
+    def group(carry: State, xs: State) -> tuple[State, State]:
+        carry, ys = lax.scan(step, carry, xs, every)
+        return carry, jax.tree.map(lambda y: y[-1], ys)
+
+    groups = jax.tree.map(lambda x: x[: rows * every].reshape(rows, every, *x.shape[1:]), xs)
+    carry, ys = lax.scan(group, carry, groups, rows)
+    if rest := length - rows * every:
+        carry, _ = lax.scan(step, carry, jax.tree.map(lambda x: x[-rest:], xs), rest)
+    return carry, ys
+
+
 def reference(how: Scan, *operands: Array) -> list[Array]:
     """What the operation means."""
     step = jaxpr_as_fun(how.body)
 
     def one(*operands: Array) -> list[Array]:
         numbers, rest = operands[: how.numbers], operands[how.numbers :]
-        carry, xs = list(rest[: how.carry]), list(rest[how.carry :])
 
         def body(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
             out = step(*numbers, *carry, *x)
             return list(out[: how.carry]), list(out[how.carry :])
 
-        def last(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
-            carry, ys = lax.scan(body, carry, x, length=how.every)
-            return carry, [y[-1] for y in ys]
-
-        if how.every == 1:
-            carry, ys = lax.scan(body, carry, xs, length=how.length, reverse=how.reverse)
-        else:
-            done = how.rows * how.every
-            groups = [x[:done].reshape(how.rows, how.every, *x.shape[1:]) for x in xs]
-            carry, ys = lax.scan(last, carry, groups, length=how.rows)
-            carry, _ = lax.scan(body, carry, [x[done:] for x in xs], length=how.length - done)
+        carry, xs = list(rest[: how.carry]), list(rest[how.carry :])
+        carry, ys = lax_scan(body, carry, xs, how.length, how.every, how.reverse)
         return [*carry, *ys]
 
     fun, inside = one, 0

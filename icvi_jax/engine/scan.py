@@ -278,7 +278,9 @@ def scan_step(
     def line(a: Array) -> Array:
         return a.reshape(*a.shape[: a.ndim - len(streams)], N) if streams else a
 
-    numbers, model_tree = jax.tree.flatten(jax.tree.map(jnp.asarray, model))
+    traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((model, state, X, elapsed)))
+    # outside of jit a Python number goes to the device by an explicit transfer: transfer_guard lets it pass
+    numbers, model_tree = jax.tree.flatten(jax.tree.map(jnp.asarray if traced else jax.device_put, model))
     carry, state_tree = jax.tree.flatten(jax.tree.map(lambda a: line(jnp.asarray(a)), state))
     given = [line(X)] + ([] if elapsed is None else [elapsed if elapsed.ndim == 1 else line(elapsed)])
     numbers, rest = _alike(numbers, carry + given)

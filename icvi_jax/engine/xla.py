@@ -1,25 +1,25 @@
-"""A fleet on JAX's devices: one kernel a piece of time on GPUs, XLA's own scan on TPUs and where nothing else can run.
+"""A compiled step, which cuts time into pieces, and its form on JAX's devices: kernels on GPUs, elsewhere XLA's loop.
 
-States stay on the devices, the same number of streams on each. While one piece of time is computed, the next is sent
-and what the last one made is fetched.
+States stay on the devices, the same number of streams on each. The plain loop of NumPy and torch is here, too.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from icvi_jax.anchor import subtract
+from icvi_jax.engine.primitive import lax_scan
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.types import Alarm, Array, Namespace, Reading, State
@@ -29,10 +29,6 @@ BUDGET = 64 * 2**20
 
 Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
-
-Words = TypeVar("Words")
-"""The states of a fleet, as a program keeps them."""
-
 
 Done = Callable[[int], None]
 """Is told how many samples, of all streams together, are done."""
@@ -65,8 +61,60 @@ class RunInput(NamedTuple):
         return (self.phase + steps) // self.every
 
 
-class XlaProgram:
-    """A step on JAX's devices; `icvi_jax.engine.executor.CompiledStep` says what the methods do.
+class CompiledStep:
+    """A step, ready to be run over many streams: native code on the host's cores, or what XLA runs on JAX's devices."""
+
+    name: str
+
+    def place(self, state: State, room: int, model: State = None) -> State:
+        """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
+        with room for so many streams."""
+        raise NotImplementedError
+
+    def fetch(self, words: State, streams: int) -> State:
+        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
+        raise NotImplementedError
+
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
+        """Arrays for the outputs (N, rows, …), and how many samples of each stream one call may take."""
+        raise NotImplementedError
+
+    def launch(
+        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
+    ) -> tuple[State, Callable[[], None]]:
+        """Begin to process samples: the words after them (those given are consumed), and what to call before `out` is
+        read."""
+        raise NotImplementedError
+
+    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
+        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept.
+
+        This is where time is cut into pieces. What one has made is fetched while the next is at work.
+        """
+        X, _, elapsed, every, phase, done = feed
+        (N, T, _), (outputs, size) = X.shape, self.prepare(model, words, feed)
+        leaves, pending = jax.tree.leaves(outputs), deque[tuple[Callable[[], None], int]]()
+
+        def finish() -> None:
+            fetch, samples = pending.popleft()
+            fetch()
+            if done is not None:
+                done(samples)
+
+        for lo in range(0, T, size):
+            hi, first = min(lo + size, T), (phase + lo) // every
+            gaps = None if elapsed is None else elapsed[..., lo:hi]
+            piece = feed._replace(X=X[:, lo:hi], elapsed=gaps, phase=(phase + lo) % every)
+            words, fetch = self.launch(model, words, piece, [a[:, first : (phase + hi) // every] for a in leaves])
+            pending.append((fetch, N * (hi - lo)))
+            if lo:
+                finish()
+        finish()
+        return words, outputs
+
+
+class XlaProgram(CompiledStep):
+    """A step on JAX's devices.
 
     Parameters
     ----------
@@ -88,11 +136,12 @@ class XlaProgram:
     ) -> None:
         self.step, self.features, self.dtype, self._mesh = step, features, dtype, mesh
         self._implementation, self._own = implementation, own
+        self._devices = 1 if mesh is None else mesh.size
         self.name = "xla" if implementation == "xla" else "kernel"
 
-    def place(self, state: object, room: int, model: State = None) -> object:
-        """A state (…, N) of NumPy arrays where the scan runs, filled up to `room` streams."""
-        room += -room % (1 if self._mesh is None else self._mesh.size)
+    def place(self, state: State, room: int, model: State = None) -> State:
+        """Filled up to `room` streams, the same number on each device."""
+        room += -room % self._devices
 
         def put(a: np.ndarray) -> Array:
             a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
@@ -104,78 +153,46 @@ class XlaProgram:
         with precise(self.dtype):
             return jax.tree.map(put, state)
 
-    def fetch(self, words: object, streams: int) -> object:
-        """The states of the first streams as NumPy arrays (…, N) of their own."""
+    def fetch(self, words: State, streams: int) -> State:
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def run(self, model: State, words: object, feed: RunInput) -> tuple[object, object]:
-        """Process samples, in pieces of time."""
-        X, every = feed.X, feed.every
-        leaves, p = jax.tree.leaves(words), X.shape[-1]
-        room = leaves[0].shape[-1] if leaves else len(X)
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
+        (N, T, p), room = feed.X.shape, _room(words, feed)
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
             gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
-            first = model
-            if self._own:
-                first = map_own(lambda a: a[0], self._own, model)
-                model = map_own(lambda a: np.pad(a, (0, room - len(a)), "edge"), self._own, model)
+            first = map_own(lambda a: a[0], self._own, model) if self._own else model
             shapes = jax.eval_shape(self.step, first, words, sample, gap)[1]
-            size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / every
-            devices = 1 if self._mesh is None else self._mesh.size
-            longest = max(1, int(BUDGET * devices / (size + room * p * self.dtype.itemsize)))
+        out = jax.tree.map(lambda a: np.empty((N, feed.rows, *a.shape[:-1]), a.dtype), shapes)
+        size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / feed.every
+        longest = max(1, int(BUDGET * self._devices / (size + room * p * self.dtype.itemsize)))
+        even = math.ceil(T / math.ceil(T / longest))  # two lengths at most: two compilations
+        return out, -(-even // feed.every) * feed.every
 
-            def launch(words: object, Z: np.ndarray, gaps: np.ndarray | None, phase: int) -> tuple[object, object]:
-                how = self.step, self._mesh, "streams", self._implementation, self._own
-                return _rows(_consuming, how, model, words, Z, gaps, every, phase)
-
-            even = math.ceil(X.shape[1] / math.ceil(X.shape[1] / longest))  # two lengths at most: two compilations
-            return in_pieces(launch, words, shapes, feed, self.dtype, -(-even // every) * every)
-
-
-def in_pieces(
-    launch: Callable[[Words, np.ndarray, np.ndarray | None, int], tuple[Words, object]],
-    words: Words,
-    shapes: object,
-    feed: RunInput,
-    dtype: np.dtype,
-    length: int,
-) -> tuple[Words, object]:
-    """Process samples, one piece of time after the other.
-
-    Parameters
-    ----------
-    launch : (words, Z (room, t, p), elapsed, phase) → (words, outputs (room, rows, …)), which may still be at work.
-    shapes : of the outputs of one sample, (…, room).
-    length : of a piece.
-    """
-    X, origin, elapsed, every, phase, done = feed
-    N, T, _ = X.shape
-    room = jax.tree.leaves(shapes)[0].shape[-1] if jax.tree.leaves(shapes) else N
-    out = jax.tree.map(lambda a: np.empty((N, feed.rows, *a.shape[:-1]), a.dtype), shapes)
-    row = 0
-
-    def fetch(made: object, row: int, rows: int, samples: int) -> None:
-        for whole, part in zip(jax.tree.leaves(out), jax.tree.leaves(jax.device_get(made))):
-            whole[:, row : row + rows] = part[:N, :rows]
-        if done is not None:
-            done(N * samples)
-
-    before: tuple[object, int, int, int] | None = None
-    for start in range(0, T, length):
-        stop = min(start + length, T)
-        Z = _filled(subtract(X[:, start:stop], origin, dtype), room, np.nan)
-        gaps = None if elapsed is None else elapsed[..., start:stop].astype(dtype)
+    def launch(
+        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
+    ) -> tuple[State, Callable[[], None]]:
+        N, room, gaps = len(piece.X), _room(words, piece), piece.elapsed
+        Z = _filled(subtract(piece.X, piece.origin, self.dtype), room, np.nan)
+        gaps = None if gaps is None else gaps.astype(self.dtype)
         gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
-        words, made = launch(words, Z, gaps, phase)
-        if before is not None:  # what the last piece made is fetched while this one is at work
-            fetch(*before)
-        rows = (phase + stop - start) // every
-        before = made, row, rows, stop - start
-        phase, row = (phase + stop - start) % every, row + rows
-    if before is not None:
-        fetch(*before)
-    return words, out
+        if self._own:
+            model = map_own(lambda a: np.pad(a, (0, room - len(a)), "edge"), self._own, model)
+        how = self.step, self._mesh, "streams", self._implementation, self._own
+        with precise(self.dtype):
+            words, made = _rows(_consuming, how, model, words, Z, gaps, piece.every, piece.phase)
+
+        def fetch() -> None:
+            for whole, part in zip(out, jax.tree.leaves(jax.device_get(made))):
+                whole[...] = part[:N, : piece.rows]
+
+        return words, fetch
+
+
+def _room(words: State, feed: RunInput) -> int:
+    """Streams that there is room for."""
+    leaves = jax.tree.leaves(words)
+    return leaves[0].shape[-1] if leaves else len(feed.X)
 
 
 def precise(dtype: np.dtype) -> AbstractContextManager[object]:
@@ -235,12 +252,23 @@ def _scan(
     each = elapsed is not None and elapsed.ndim == 2
     numbers, form = jax.tree.flatten(model)
     own = own or (False,) * len(numbers)
+    if (by := _explicit(Z)) is not None:  # then all arrays of streams must say so
+
+        def alike(a: jax.Array, streams: int) -> jax.Array:
+            spec = PartitionSpec(*(by if d == streams else None for d in range(a.ndim)))
+            there: jax.Array = jax.sharding.reshard(a, spec)
+            return there
+
+        state = jax.tree.map(lambda a: alike(jnp.asarray(a), a.ndim - 1), state)
+        numbers = [alike(jnp.asarray(a), 0) if mine else a for mine, a in zip(own, numbers)]
+        elapsed = alike(elapsed, 0) if elapsed is not None and each else elapsed
 
     def part(numbers: list[Array], state: State, Z: jax.Array, elapsed: jax.Array | None) -> tuple[State, State]:
         if implementation == "xla" and not any(own):
             gaps = None if elapsed is None else jnp.moveaxis(elapsed, -1, 0)
             Z = jnp.permute_dims(Z, (1, 2, 0))
-            return _plain(step, jax.tree.unflatten(form, numbers), state, Z, gaps, every)
+            state, made = scan_plainly(step, jax.tree.unflatten(form, numbers), state, Z, gaps, every)
+            return state, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
 
         def one(numbers: list[Array], state: State, X: jax.Array, gaps: jax.Array | None) -> tuple[State, State]:
             return scan_step(step, jax.tree.unflatten(form, numbers), state, X, gaps, every, implementation)
@@ -257,6 +285,12 @@ def _scan(
     return part(numbers, state, Z, elapsed)
 
 
+def _explicit(Z: jax.Array) -> object:
+    """The axes of an explicit mesh over which the streams of Z (N, T, p) are divided, or None."""
+    spec = jax.typeof(Z).sharding.spec
+    return spec[0] if spec else None
+
+
 def map_own(change: Callable[[State], State], own: Sequence[bool], model: State) -> State:
     """A model whose numbers for each stream are changed."""
     numbers, form = jax.tree.flatten(model)
@@ -267,29 +301,16 @@ _keeping = jax.jit(_scan, static_argnums=(0, 1))
 _consuming = jax.jit(_scan, static_argnums=(0, 1), donate_argnums=3)
 
 
-def _plain(
-    step: Step, model: State, state: State, X: jax.Array, gaps: jax.Array | None, every: int
+@partial(jax.jit, static_argnums=(0, 5))
+def scan_plainly(
+    step: Step, model: State, state: State, X: jax.Array, gaps: jax.Array | None, every: int = 1
 ) -> tuple[State, State]:
-    """XLA's scan of X (T, p, N), all streams side by side; the last output of each group of `every` is kept."""
-    rows = X.shape[0] // every
-    shapes = jax.eval_shape(step, model, state, X[0], None if gaps is None else gaps[0])[1]
+    """XLA's loop over X (T, p, *streams), all streams side by side; the outputs are (rows, …, *streams).
 
-    def body(carry: State, inputs: State) -> tuple[State, None]:
-        at, state, kept = carry
-        state, made = step(model, state, *inputs)
-        put = partial(lax.dynamic_update_slice_in_dim, start_index=at // every, axis=0)  # until the group is complete
-        return (at + 1, state, jax.tree.map(lambda rows, a: put(rows, a[None]), kept, made)), None
-
-    empty = jax.tree.map(lambda a: jnp.zeros((rows + 1, *a.shape), a.dtype), shapes)  # the last is never complete
-    (_, state, kept), _ = lax.scan(body, (jnp.int32(0), state, empty), (X, gaps))
-    return state, jax.tree.map(lambda a: jnp.moveaxis(a[:rows], -1, 0), kept)
-
-
-@partial(jax.jit, static_argnums=0)
-def scan_one(step: Step, model: State, state: State, X: jax.Array, elapsed: jax.Array | None) -> State:
-    """All outputs of one stream X (T, p), without an axis of streams: matrices of one stream go to LAPACK, which two
-    streams at once may not in jaxlib 0.10 (`icvi_jax.numerics.cholesky`)."""
-    return lax.scan(lambda state, now: step(model, state, *now), state, (X, elapsed))[1]
+    Without streams, matrices of one stream go to LAPACK, which those of two streams at once may not in jaxlib 0.10
+    (`icvi_jax.numerics.cholesky`).
+    """
+    return lax_scan(lambda state, now: step(model, state, *now), state, (X, gaps), X.shape[0], every)
 
 
 def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
