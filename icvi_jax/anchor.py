@@ -19,17 +19,11 @@ from icvi_jax.types import Array, Namespace
 
 
 class Anchor(NamedTuple):
-    """The origin of one stream, or of each stream of a fleet.
+    """The origin of one stream, or of each stream of a fleet: (p, *streams)."""
 
-    Attributes
-    ----------
-    high, low : (p, *streams), the origin is high + low; 0 where there is none yet.
-    set : (p, *streams), boolean: the column has an origin, its first usable value.
-    """
-
-    high: Array
+    high: Array  # the origin is high + low; 0 where there is none yet
     low: Array
-    set: Array
+    set: Array  # boolean: the column has an origin, its first usable value
 
 
 def no_anchor(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> Anchor:
@@ -45,14 +39,9 @@ ERROR_CODES = (
 """Values that stand for a missing one and may not be an origin: next to them float32 has no digits for real values."""
 
 
-def is_error_code(x: Array) -> Array:
-    """Whether a value is one of the error codes that must not be an origin."""
-    return reduce(operator.or_, (x == code for code in ERROR_CODES))
-
-
 def may_be_origin(x: Array) -> Array:
     """Whether a value may be the origin of its column: usable, and no error code."""
-    return usable(x) & ~is_error_code(x)
+    return usable(x) & ~reduce(operator.or_, (x == code for code in ERROR_CODES))
 
 
 def set_anchor(anchor: Anchor, x: Array, seen: Array | None = None, by_column: bool = False) -> Anchor:
@@ -87,17 +76,9 @@ def back(anchor: Anchor, z: Array) -> Array:
 
 
 class Origin:
-    """The origins of N streams of p columns.
+    """The origins of N streams of p columns, `value` (N, p) in float64; `settled` where none is missing.
 
-    Parameters
-    ----------
-    anchor : where they are now.
-    by_column : each column has its first usable value as origin. Otherwise only a row without holes counts.
-
-    Attributes
-    ----------
-    value : (N, p), float64; 0 where a column has none yet.
-    settled : every column of every stream has one.
+    As in `set_anchor`, only a row without holes counts, unless `by_column`.
     """
 
     def __init__(self, anchor: Anchor, by_column: bool) -> None:

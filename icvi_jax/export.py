@@ -14,16 +14,10 @@ from icvi_jax.engine.scan import scan as icvi_scan
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import whole
 
-
-def register_serialization() -> None:
-    """Let `jax.export` write the states and readings of this library: a function of yours may take and return them."""
-    for kind in tuple.__subclasses__():
-        if kind.__module__.startswith("icvi_jax.") and "_fields" in vars(kind):
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            register_namedtuple_serialization(kind, serialized_name=name)
-
-
-register_serialization()  # all states are known: the pipeline above imports the parts
+# `jax.export` may write states and readings: the pipeline above has imported all parts that have them.
+for _kind in tuple.__subclasses__():
+    if _kind.__module__.startswith("icvi_jax.") and "_fields" in vars(_kind):
+        register_namedtuple_serialization(_kind, serialized_name=f"{_kind.__module__}.{_kind.__qualname__}")
 
 Leaves: TypeAlias = list[jax.Array]
 """The arrays of a pytree, in order."""
@@ -39,14 +33,6 @@ NEEDS = (
 class Export(NamedTuple):
     """A pipeline as two StableHLO programs, lowered for all given platforms.
 
-    Attributes
-    ----------
-    step : (leaves of the pipeline, leaves of the state, x (p, N)) → leaves of the state, leaves of the reading.
-    scan : (leaves of the pipeline, leaves of the state, X (T, p, N)) → the same, readings stacked over time.
-    numbers : the leaves of the pipeline: forgetting and so on. Others of the same types may be given instead.
-    start : the leaves of the state before any sample.
-    needs : what the programs need to run besides JAX's or another runtime for StableHLO; "" where they need nothing.
-
     Examples
     --------
     >>> import icvi_jax as icvi
@@ -56,11 +42,11 @@ class Export(NamedTuple):
     True
     """
 
-    step: Exported
-    scan: Exported
-    numbers: list[jax.Array]
-    start: list[jax.Array]
-    needs: str = ""
+    step: Exported  # (leaves of the pipeline, of the state, x (p, N)) → leaves of the state, leaves of the reading
+    scan: Exported  # (leaves of the pipeline, of the state, X (T, p, N)) → the same, readings stacked over time
+    numbers: list[jax.Array]  # leaves of the pipeline: forgetting and so on; others of their types may be given instead
+    start: list[jax.Array]  # leaves of the state before any sample
+    needs: str = ""  # what the programs need to run besides a runtime for StableHLO
 
 
 def export(

@@ -26,21 +26,13 @@ rows; not 1 %, which a bad cable may give for ever."""
 
 
 class GateState(NamedTuple):
-    """What was seen so far.
+    """What was seen so far."""
 
-    Attributes
-    ----------
-    first : (9, p, *streams), the first rows.
-    rows : (*streams), how many of them there are.
-    low, high : (p, *streams), the range of all rows that counted, once there are nine.
-    suspicion : (*streams), b.
-    """
-
-    first: Array
-    rows: Array
-    low: Array
+    first: Array  # (9, p, *streams), the first rows
+    rows: Array  # (*streams), how many of them there are
+    low: Array  # (p, *streams), the range of all rows that counted, once there are nine
     high: Array
-    suspicion: Array
+    suspicion: Array  # (*streams), b
 
 
 def start(features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> GateState:

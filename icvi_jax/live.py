@@ -44,7 +44,9 @@ class Live:
 
     Attributes
     ----------
-    names : tuple of the streams' names.
+    names : tuple of the streams' names, in the order of rows.
+    capacity : room for so many streams, a power of two.
+    features : p.
     positions : (N,) integers: how many samples each stream had, with missing ones, or the last offset given.
     extra : as given to `save`, if this fleet was loaded, or None.
 
@@ -75,26 +77,21 @@ class Live:
         if isinstance(streams, int):
             whole("Live", "streams", streams, 0)
             streams = [str(i) for i in range(streams)]
-        self._features = features
+        self.features = features
         self._dtype = float_type(dtype)
         self._keep = inputs.wanted("Live", keep)
-        self._names = all_names((), [streams] if isinstance(streams, str) else streams)
+        self.names = all_names((), [streams] if isinstance(streams, str) else streams)
         self.extra: Mapping[str, object] | None = None
-        pipe, self._budget = share_budget(pipe, false_alarms, max(len(self._names), capacity or 0), interval)
+        pipe, self._budget = share_budget(pipe, false_alarms, max(len(self.names), capacity or 0), interval)
         self.pipe = pipe
-        self._shape = len(self._names), features
-        self._positions, self._since = np.zeros(len(self._names), np.int64), 0  # and ticks of all streams since then
+        self._shape = len(self.names), features
+        self._positions, self._since = np.zeros(len(self.names), np.int64), 0  # and ticks of all streams since then
         self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
         self._writer = ThreadPoolExecutor(1, "icvi checkpoint")
         self._saving: Future[Path] | None = None
-        self._capacity = room_for(max(len(self._names), capacity or 0))
-        start = fresh(pipe, features, len(self._names), self._dtype)
-        self._engine = Engine(pipe, start, self._keep, self._capacity, self._mesh)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The streams, in the order of rows."""
-        return self._names
+        self.capacity = room_for(max(len(self.names), capacity or 0))
+        start = fresh(pipe, features, len(self.names), self._dtype)
+        self._engine = Engine(pipe, start, self._keep, self.capacity, self._mesh)
 
     @property
     def positions(self) -> np.ndarray:
@@ -106,17 +103,7 @@ class Live:
     @property
     def budget(self) -> Budget | None:
         """What to expect of the present streams; None without `false_alarms`."""
-        return None if self._budget is None else self._budget.among(len(self._names))
-
-    @property
-    def capacity(self) -> int:
-        """Room for so many streams: a power of two."""
-        return self._capacity
-
-    @property
-    def features(self) -> int:
-        """Features of a sample."""
-        return self._features
+        return None if self._budget is None else self._budget.among(len(self.names))
 
     @property
     def state(self) -> PipelineState:
@@ -127,20 +114,16 @@ class Live:
     def state(self, state: PipelineState) -> None:
         """Go on from this state of the same streams, which is not consumed."""
         found: PipelineState = inputs.on_host(state)
-        inputs.own_state("Live", self.pipe, found, self._features, (len(self._names),))
-        self._engine.place(found, self._capacity)
+        inputs.own_state("Live", self.pipe, found, self.features, (len(self.names),))
+        self._engine.place(found, self.capacity)
 
     def tick(self, x: Array, offsets: Array | None = None) -> Reading:
-        """Process one sample of every stream.
+        """The reading of one sample of every stream, in NumPy arrays whose first axis is (N,).
 
         Parameters
         ----------
         x : (N, p). A row that is not finite is absent: its stream does not change.
         offsets : (N,) integers, the new `positions`, such as offsets in a log. None: one more.
-
-        Returns
-        -------
-        The reading, in NumPy arrays whose first axis is (N,).
         """
         if offsets is None and type(x) is ndarray and x.shape == self._shape:
             quick = self._engine.quick.get(x.dtype)
@@ -149,31 +132,18 @@ class Live:
                 self._since += 1
                 return reading
         rows = self._samples("tick", x)
-        n = len(self._names)
-        if rows.shape != (n, self._features):
-            raise ValueError(
-                f"Live.tick: needs a sample of every stream, {(n, self._features)}, got shape {rows.shape}"
-            )
+        if rows.shape != self._shape:
+            raise ValueError(f"Live.tick: needs a sample of every stream, {self._shape}, got shape {rows.shape}")
         after = self._after(1, offsets)
         reading, self._positions = self._engine.tick(rows), after
         return reading
 
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
-        """Process several samples of every stream: the same numbers as with single ticks, with fewer calls.
-
-        Parameters
-        ----------
-        X : (N, t, p), in order of time; rows that are not finite are absent.
-        offsets : (N,), the new `positions`. None: t more than before.
-
-        Returns
-        -------
-        The readings, in NumPy arrays whose first axes are (N, t).
-        """
+        """The readings of samples (N, t, p), with the numbers of single ticks and fewer calls; first axes (N, t)."""
         given = self._samples("tick_many", X)
-        n = len(self._names)
-        if given.ndim != 3 or given.shape[0] != n or given.shape[2] != self._features or given.shape[1] == 0:
-            wanted = f"(N, t, p) = ({n}, t, {self._features}) with one tick at least"
+        n = len(self.names)
+        if given.ndim != 3 or given.shape[0] != n or given.shape[2] != self.features or given.shape[1] == 0:
+            wanted = f"(N, t, p) = ({n}, t, {self.features}) with one tick at least"
             raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {given.shape}")
         after = self._after(given.shape[1], offsets)
         readings, self._positions = self._engine.advance(given), after
@@ -181,21 +151,21 @@ class Live:
 
     def add(self, names: str | Iterable[str]) -> None:
         """Add one stream or several after the others, with a new state and position 0."""
-        new = all_names(self._names, [names] if isinstance(names, str) else names)  # all or none
-        old = len(self._names)
+        new = all_names(self.names, [names] if isinstance(names, str) else names)  # all or none
+        old = len(self.names)
         self._arrange([*range(old), *[-1] * (len(new) - old)], new)
 
     def retire(self, names: str | Iterable[str]) -> None:
         """Remove one stream or several and their states; the others keep their order."""
         gone = {names} if isinstance(names, str) else set(names)
-        for name in sorted(gone.difference(self._names))[:1]:
+        for name in sorted(gone.difference(self.names))[:1]:
             raise ValueError(f"Live.retire({name!r}): there is no such stream")
-        rows = [row for row, name in enumerate(self._names) if name not in gone]
-        self._arrange(rows, tuple(self._names[row] for row in rows))
+        rows = [row for row, name in enumerate(self.names) if name not in gone]
+        self._arrange(rows, tuple(self.names[row] for row in rows))
 
     def save(self, path: str | os.PathLike[str], extra: Mapping[str, object] | None = None, keep: int = 3) -> Path:
         """Write a checkpoint of all streams with their names and positions; see `icvi_jax.save`."""
-        return checkpoint.save(path, self.pipe, self.state, self.positions, self._names, extra, keep, self.capacity)
+        return checkpoint.save(path, self.pipe, self.state, self.positions, self.names, extra, keep, self.capacity)
 
     def save_beside(
         self, path: str | os.PathLike[str], extra: Mapping[str, object] | None = None, keep: int = 3
@@ -206,7 +176,7 @@ class Live:
         """
         if self._saving is not None:
             self._saving.result()
-        now = self.pipe, self.state, self.positions, self._names, extra, keep, self.capacity
+        now = self.pipe, self.state, self.positions, self.names, extra, keep, self.capacity
         self._saving = self._writer.submit(checkpoint.save, path, *now)
         return self._saving
 
@@ -233,7 +203,7 @@ class Live:
         return live
 
     def _after(self, ticks: int, offsets: Array | None) -> np.ndarray:
-        return self.positions + ticks if offsets is None else moved_on(self._names, self.positions, offsets)
+        return self.positions + ticks if offsets is None else moved_on(self.names, self.positions, offsets)
 
     def _samples(self, caller: str, x: Array) -> np.ndarray:
         if type(x) is np.ndarray and x.dtype in (np.float32, np.float64):
@@ -243,17 +213,17 @@ class Live:
     def _arrange(self, order: Sequence[int], names: tuple[str, ...]) -> None:
         """Make row i of the fleet the old row `order[i]`, or a new stream where that is −1."""
         rows = np.asarray(order, int)
-        old, new = np.flatnonzero(rows >= 0), fresh(self.pipe, self._features, len(rows), self._dtype)
+        old, new = np.flatnonzero(rows >= 0), fresh(self.pipe, self.features, len(rows), self._dtype)
 
         def moved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             b = np.array(b)
             b[..., old] = a[..., rows[old]]
             return b
 
-        self._capacity = max(self._capacity, room_for(len(names)))
-        self._engine.place(jax.tree.map(moved, self.state, new), self._capacity)
+        self.capacity = max(self.capacity, room_for(len(names)))
+        self._engine.place(jax.tree.map(moved, self.state, new), self.capacity)
         self._positions = np.where(rows < 0, 0, np.append(self.positions, 0)[rows])
-        self._names, self._shape = names, (len(names), self._features)
+        self.names, self._shape = names, (len(names), self.features)
 
 
 def room_for(streams: int) -> int:

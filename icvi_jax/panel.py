@@ -30,13 +30,6 @@ are kept takes as long."""
 class PanelState(NamedTuple):
     """The state of a panel.
 
-    Attributes
-    ----------
-    anchor : the first usable sample, subtracted from all coordinates.
-    missing : (*streams), samples that were not usable.
-    prototypes : centres (relative to the anchor) and active slots after the last sample.
-    statistics : states by name of the statistic.
-
     Examples
     --------
     >>> import numpy as np, icvi_jax as icvi
@@ -45,10 +38,10 @@ class PanelState(NamedTuple):
     ['count', 'dispersion', 'separation']
     """
 
-    anchor: Anchor
-    missing: Array
-    prototypes: Prototypes
-    statistics: dict[str, State]
+    anchor: Anchor  # the first usable sample, subtracted from all coordinates
+    missing: Array  # (*streams), samples that were not usable
+    prototypes: Prototypes  # centres (relative to the anchor) and active slots after the last sample
+    statistics: dict[str, State]  # by name of the statistic
 
     def after(self, event: Event) -> PanelState:
         """The state after a sample, but for its statistics."""
@@ -166,7 +159,7 @@ class Panel:
         elapsed: Array | None = None,
         clusters: Array | None = None,
     ) -> tuple[PanelState, dict[str, Array]]:
-        """Process one sample of any clusterer.
+        """Process one sample of any clusterer; the state, and the values by index name, each (*streams).
 
         Parameters
         ----------
@@ -179,10 +172,6 @@ class Panel:
         elapsed : time since the last sample; `forgetting` is per unit of this time; 1 by default.
         clusters : (k, *streams), integers from 0: the cluster of each slot after this sample. Only for
             ``of="clusters"`` and for `CONN`, which is NaN without it.
-
-        Returns
-        -------
-        state, and the values by index name, each (*streams).
         """
         xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
         x, u, centers = (xp.asarray(a, dtype=dtype) for a in (x, u, centers))

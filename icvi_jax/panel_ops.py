@@ -43,7 +43,6 @@ def remove(panel: Panel, state: PanelState, x: Array, u: Array, age: float | Arr
 
     Parameters
     ----------
-    panel, state : the panel and its state.
     x : (p, *streams), the sample. Not finite: nothing changes.
     u : (k, *streams), its memberships as they were.
     age : samples seen since then (or the time, if steps were given `elapsed`): with forgetting λ the sample has
@@ -82,8 +81,6 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
 
     Parameters
     ----------
-    panel, state : the panel and its state.
-    i, j : two different slots.
     center : (p, *streams), the centre of the merged cluster, in the units of the samples. None: the mean of the two
         centres, weighted with their masses where an index has them, or else the plain mean of those in use.
 
@@ -133,8 +130,7 @@ def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array
 
     Parameters
     ----------
-    panel : the panel of both.
-    earlier, later : their states. Without forgetting the order only matters for the centres, which are those of
+    earlier, later : the states. Without forgetting the order only matters for the centres, which are those of
         `later`. A slot that `later` does not use is forgotten; one that was freed and used again within `later` must
         not be in use in `earlier`.
     elapsed : the time that `later` covers, by which `earlier` has faded; its number of samples by default.
@@ -225,35 +221,20 @@ class HealthExplanation(NamedTuple):
 class Explanation(NamedTuple):
     """The causes, for one stream or for each stream of a fleet.
 
-    Attributes
-    ----------
-    closest : (2, *streams), the pair of slots whose centres are nearest: it sets h. −1 with fewer than two clusters.
-    distance : (*streams), its squared distance; NaN with fewer than two clusters.
-    worst : (2, *streams), the pair with the largest ratio (L_i + L_j) / D_ij: it counts most in Davies–Bouldin.
-    ratio : (*streams), that ratio.
-    level : (k, *streams), each cluster's mean squared distance from its centre, L_i = C_i / M_i; NaN where inactive.
-    mass : (k, *streams), each cluster's faded membership; 0 where inactive.
-    health : why `Health` says what it says; None unless it is on the panel.
-
     A panel with `Health` and no index of dispersions has NaN in `ratio`, `level` and `mass`.
     """
 
-    closest: Array
-    distance: Array
-    worst: Array
-    ratio: Array
-    level: Array
-    mass: Array
-    health: HealthExplanation | None = None
+    closest: Array  # (2, *streams), the slots whose centres are nearest: they set h. −1 with fewer than two clusters
+    distance: Array  # (*streams), their squared distance; NaN with fewer than two clusters
+    worst: Array  # (2, *streams), the pair with the largest (L_i + L_j) / D_ij: it counts most in Davies–Bouldin
+    ratio: Array  # (*streams), that ratio
+    level: Array  # (k, *streams), mean squared distance from the centre, L_i = C_i / M_i; NaN where inactive
+    mass: Array  # (k, *streams), faded membership; 0 where inactive
+    health: HealthExplanation | None = None  # why `Health` says what it says; None unless it is on the panel
 
 
 def explain(panel: Panel, state: PanelState) -> Explanation:
-    """Which pair sets h, which is worst in Davies–Bouldin, and how wide each cluster is.
-
-    Parameters
-    ----------
-    panel : the panel.
-    state : its state; for the state of a pipeline, `state.panel`.
+    """Which pair sets h, which is worst in Davies–Bouldin, and how wide each cluster is; of a pipeline: `state.panel`.
 
     Examples
     --------

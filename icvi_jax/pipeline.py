@@ -236,7 +236,7 @@ class Pipeline:
         return state._replace(kept=dict(sorted(found.new.items())))
 
     @property
-    def step(self) -> PipelineStep:
+    def step(self) -> BoundStep:
         """Process one sample: a pure function (state, x (p, *streams), elapsed=None) → (state, reading).
 
         It equals that of another pipeline with the same structure and numbers, so that JAX does not trace and compile a
@@ -363,7 +363,7 @@ class Pipeline:
         return new, alarms
 
 
-class PipelineStep:
+class BoundStep:
     """The step of a pipeline, a function that is compared by the structure and the numbers of the pipeline."""
 
     def __init__(self, pipe: Pipeline, key: tuple[object, ...]) -> None:
@@ -374,7 +374,7 @@ class PipelineStep:
         return self._pipe._step(state, x, elapsed)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PipelineStep) and self._key == other._key
+        return isinstance(other, BoundStep) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -383,17 +383,17 @@ class PipelineStep:
 STEPS = 64
 """So many steps are remembered: JAX holds what it compiled for a function only as long as the function itself lives."""
 
-_steps: OrderedDict[tuple[object, ...], PipelineStep] = OrderedDict()
+_steps: OrderedDict[tuple[object, ...], BoundStep] = OrderedDict()
 
 
-def step_of(pipe: Pipeline) -> PipelineStep:
+def step_of(pipe: Pipeline) -> BoundStep:
     """The step of a pipeline: the same object for equal pipelines, for the last `STEPS` of them."""
     leaves, structure = jax.tree.flatten(pipe)
     # Arrays, which may be on a device or traced, are told apart by what they are, not by their values.
     key = structure, *((type(a), a if isinstance(a, (int, float)) else id(a)) for a in leaves)
     if any(isinstance(a, jax.core.Tracer) for a in leaves):
-        return PipelineStep(pipe, key)
-    step = _steps.pop(key, None) or PipelineStep(pipe, key)
+        return BoundStep(pipe, key)
+    step = _steps.pop(key, None) or BoundStep(pipe, key)
     _steps[key] = step
     if len(_steps) > STEPS:
         _steps.popitem(last=False)

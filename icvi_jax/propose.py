@@ -37,11 +37,10 @@ FAST: dict[type[Index], Callable[[Index], bool]] = {
 
 
 class Spread(NamedTuple):
-    """What indices use of the dispersion: J, and values from which `Joined.over_slots` computes the sum of the
-    levels."""
+    """What indices use of the dispersion."""
 
-    total: Array
-    level: Array
+    total: Array  # J
+    level: Array  # from which `Joined.over_slots` computes the sum of the levels
 
 
 class Between(NamedTuple):
@@ -57,13 +56,7 @@ class Apart(NamedTuple):
 
 
 class Joined(Stats):
-    """What these indices use of the statistics, for every proposal: arrays (k + 1, *streams).
-
-    Parameters
-    ----------
-    panel, state : the panel and its state.
-    z : (p, *streams), the sample relative to the anchor.
-    """
+    """What these indices use of the statistics, for every proposal of z (p, *streams): arrays (k + 1, *streams)."""
 
     def __init__(self, panel: Panel, state: PanelState, z: Array) -> None:
         xp = namespace(z)
@@ -215,7 +208,7 @@ def propose(
         raise ValueError("propose: for a pipeline, give the state of the pipeline, not that of its panel")
     if means and panel.of == "clusters":
         raise ValueError('propose(means=True): not for Panel(of="clusters")')
-    quick = tuple(index for index in panel.indices if means and FAST.get(type(index), _never)(index))
+    quick = tuple(index for index in panel.indices if means and type(index) in FAST and FAST[type(index)](index))
     slow = tuple(index for index in panel.indices if index not in quick)
     values: dict[str, Array] = {}
     if quick:
@@ -226,10 +219,6 @@ def propose(
     active = xp.concat([state.prototypes.active, xp.ones_like(state.prototypes.active[:1, ...])])
     known = {index.name: values[index.name] for index in panel.indices}
     return {name: xp.where(active & seen, a, xp.full_like(a, xp.nan)) for name, a in known.items()}
-
-
-def _never(index: Index) -> bool:
-    return False
 
 
 def _stepped(panel: Panel, state: PanelState, z: Array) -> dict[str, Array]:

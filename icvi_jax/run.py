@@ -151,15 +151,12 @@ def run_fleet(
     ----------
     pipe : the pipeline. A number such as `forgetting` may be an array (N,): one for each stream.
     X : (N, T, p), the samples; rows that are not finite are missing, so streams that start late or end early are padded
-        with NaN. Or an iterator of chunks (N, t, p), or of pairs (chunk, elapsed), one after the other in time: the
-        next is read while one is computed, and no more than two are in memory.
-    state : continue from this state; it is not consumed. None: from the first sample.
+        with NaN. Or an iterator of chunks (N, t, p), as for `run`: the next is read while one is computed, and no more
+        than two are in memory.
+    state, backend, every, progress : as for `run`; samples of all streams are counted.
     keep : fields of the reading to stack; the others are None. `("final",)` stacks nothing: only the state is returned.
-    backend : "jax", "numpy" or "torch", the library of the results; None: that of X, NumPy for lists and chunks.
-    elapsed : (T,) or (N, T), time since the previous sample; the panel's forgetting is per unit of this time.
-    every : keep each n-th reading, those of samples n, 2n, ….
+    elapsed : (T,) or (N, T), time since the previous sample.
     mesh : devices, on one axis named "streams", to run there; by default the devices of the samples.
-    progress : function of the number of samples done, over all streams, and their total (None for an iterator).
     false_alarms : how many there may be over all streams together, such as "20/day", "2/hour" or "10/10000" samples, or
         a `Budget`; the monitors that take a rate share it. None: each has its own.
     interval : seconds between two samples of a stream, for false alarms per hour or day.
@@ -287,7 +284,8 @@ def scan_chunks(
         parts.append(readings if each is None else each(readings))
     if engine is None and now is None:
         raise ValueError(f"{caller}: the iterator has no samples")
-    made: State = now if engine is None else engine.end(), parts[0] if len(parts) == 1 else _joined(parts)
+    joined = parts[0] if len(parts) == 1 else jax.tree.map(lambda *a: namespace(a[0]).concat(a, axis=1), *parts)
+    made: State = now if engine is None else engine.end(), joined
     if engine is not None:
         made = inputs.returned(made, library)
     elif library == "numpy" and not inputs.traced(made):
@@ -298,12 +296,6 @@ def scan_chunks(
     if not chunks and not inputs.traced(X):
         run.samples, run.features = given.x, inputs.names_of(X)
     return run
-
-
-def _joined(parts: list[Reading]) -> Reading:
-    """Readings (N, rows, …) one after the other in time."""
-    joined: Reading = jax.tree.map(lambda *a: namespace(a[0]).concat(a, axis=1), *parts)
-    return joined
 
 
 def _started(pipe: Pipeline, state: PipelineState | None, x: Array) -> PipelineState:

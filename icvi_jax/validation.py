@@ -45,18 +45,12 @@ class Replay:
 
     A row holds the sample, then either its slot (−1 for none), where centres are the running means of the members, or
     its memberships, and then the centres, active slots and clusters of slots that change.
-
-    Parameters
-    ----------
-    k, features : slots, and features of a sample.
-    labelled : the row has the slot of the sample.
-    named : the clusters of slots change.
     """
 
-    k: int
+    k: int  # slots
     features: int
-    labelled: bool
-    named: bool = False
+    labelled: bool  # the row has the slot of the sample
+    named: bool = False  # the clusters of slots change
 
     def __call__(
         self, known: RecordedPanel, state: tuple[PanelState, Array | None], row: Array, elapsed: Array | None = None

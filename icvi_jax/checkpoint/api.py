@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,6 @@ import numpy as np
 
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import container, shards
-from icvi_jax.checkpoint.kinds import Checkpoint as Checkpoint
-from icvi_jax.checkpoint.kinds import CheckpointError as CheckpointError
-from icvi_jax.checkpoint.kinds import DamagedCheckpoint as DamagedCheckpoint
 from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, grouped, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -28,6 +25,48 @@ from icvi_jax.types import Array, Namespace
 F = TypeVar("F")
 
 NUMBERED = re.compile(r"(\d{12})\.icvi")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used: missing, damaged, from a newer version, or of another configuration.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> try:
+    ...     icvi.load("nowhere.icvi", pipe)
+    ... except icvi.CheckpointError as error:
+    ...     print(error)
+    nowhere.icvi: No such file or directory
+    """
+
+
+class DamagedCheckpoint(CheckpointError):
+    """A checkpoint whose content is not what was written; in a folder the previous one is used."""
+
+
+class Checkpoint(NamedTuple):
+    """The content of a checkpoint.
+
+    Examples
+    --------
+    >>> import icvi_jax as icvi
+    >>> pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=(icvi.XieBeni(),)))
+    >>> run = icvi.run(pipe, icvi.streams.s1(seed=0).x)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = icvi.save(folder + "/one.icvi", pipe, run.state, position=len(run.readings.k))
+    ...     icvi.load_checkpoint(file, pipe).position == len(run.readings.k)
+    True
+    """
+
+    state: PipelineState
+    position: int | np.ndarray | None  # how many samples the streams have had: an integer, or (N,)
+    names: tuple[str, ...] | None  # of the streams
+    extra: dict[str, Stored] | None  # as given to `save`
+    room: int | None  # slots of the live fleet that wrote it
+    path: Path  # the file it came from
 
 
 def save(

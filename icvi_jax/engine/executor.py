@@ -59,19 +59,10 @@ def program_for(
     mesh: Mesh | None = None,
     own: tuple[bool, ...] = (),
 ) -> CompiledStep:
-    """The program of a step, made once for all models that differ in their numbers only.
+    """The program of a step, made once for all models that differ in their numbers only; see `XlaProgram`.
 
-    Parameters
-    ----------
-    step : a hashable function (model, state, z (p, *streams), elapsed or None) → (state, outputs).
-    model : whose leaves are numbers, the same for all streams but for those that are `own`.
-    state : of one stream; shapes and types matter.
-    dtype : of the samples about the origin.
-    features : p.
-    timed : samples come with the time since the one before.
-    streams : how many there are: there is special native code for one.
-    mesh : run on these devices.
-    own : for each leaf of the model, whether each stream has its own; empty: none is.
+    Of the state, which is that of one stream, shapes and types matter. Samples are `timed` where they come with the
+    time since the one before. For one stream there is special native code.
     """
     engine = forced()
     if engine == "native" and mesh is not None:
@@ -97,7 +88,7 @@ def devices_for(streams: int) -> Mesh | None:
     """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
     if forced() is not None or jax.devices()[0].platform == "cpu" or streams < _fewest():
         return None
-    return _mesh(jax.local_devices())
+    return Mesh(np.array(jax.local_devices()), ("streams",))
 
 
 def _fewest() -> int:
@@ -105,10 +96,6 @@ def _fewest() -> int:
     if not given.isdecimal():
         raise ValueError(f"ICVI_GPU_STREAMS={given}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
     return int(given)
-
-
-def _mesh(devices: Sequence[jax.Device]) -> Mesh:
-    return Mesh(np.array(devices), ("streams",))
 
 
 def _native(
@@ -204,14 +191,7 @@ SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabl
 class Ticks:
     """Readings of one tick after the other; the words are changed where they are.
 
-    Parameters
-    ----------
-    native : the code.
-    model : the pipeline.
-    words : the states of N streams.
-    origin : (N, p), float64; it does not change any more.
-    taken : type of the samples that will come, float32 or float64.
-    dtype : type in which they are handed to the code.
+    The origin (N, p), float64, does not change any more. Samples of the type `taken` are handed to the code as `dtype`.
     """
 
     def __init__(
@@ -299,20 +279,10 @@ NO_ORIGIN: State = None
 class Engine:
     """The states of many streams.
 
-    The program works on coordinates relative to the origin of each stream; origins are kept in double precision.
-
-    Parameters
-    ----------
-    pipe, keep : the pipeline, and the fields of its readings that are wanted.
-    state : (…, N), of NumPy arrays; not consumed.
-    room : streams to have room for.
-    mesh : devices on one axis "streams", to run only there. None: the GPUs or TPUs of JAX for a fleet that is large
-        enough, otherwise the cores of this machine.
-
-    Attributes
-    ----------
-    streams : N.
-    quick : functions that process one sample of every stream, by its type; empty until `tick` has seen every column.
+    The program works on coordinates relative to the origin of each stream; origins are kept in double precision. The
+    state (…, N), of NumPy arrays, is not consumed. Without a mesh, whose axis is "streams", a fleet that is large
+    enough goes to the GPUs or TPUs of JAX, any other to the cores of this machine. `quick` has functions that process
+    one sample of every stream, by its type; it is empty until `tick` has seen every column.
     """
 
     def __init__(

@@ -24,19 +24,13 @@ BACKENDS = ("jax", "numpy", "torch")
 
 
 class Given(NamedTuple):
-    """Samples, and the kind of results.
+    """Samples, and the kind of results."""
 
-    Attributes
-    ----------
-    x : floats. A NumPy array where the samples are on the host; a JAX array where they are traced or on another device,
-        a torch tensor if it is on another device or needs gradients.
-    library : "numpy", "jax" or "torch": the library of the results.
-    dtype : of the state, if there is none yet.
-    """
-
+    # floats: a NumPy array where the samples are on the host; a JAX array where they are traced or on another device, a
+    # torch tensor if it is on another device or needs gradients
     x: Array
-    library: str
-    dtype: np.dtype
+    library: str  # "numpy", "jax" or "torch", of the results
+    dtype: np.dtype  # of the state, if there is none yet
 
     @property
     def host(self) -> bool:
@@ -70,7 +64,7 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     if library == "torch" and not torch and not isinstance(x, np.ndarray):
         raise ValueError(f"{caller}(backend='torch'): not for JAX arrays that are traced or on another device")
     own = backend in ("numpy", "torch") or library == "torch"
-    wide = _bits(x) == 64 and (own or jax.config.read("jax_enable_x64"))
+    wide = str(x.dtype).endswith("float64") and (own or jax.config.read("jax_enable_x64"))
     return Given(x, library, np.dtype(np.float64 if wide else np.float32))
 
 
@@ -184,22 +178,17 @@ def _table(X: object) -> np.ndarray:
 
 def _host(X: State, torch: bool, jaxed: bool) -> Array:
     """X as a NumPy array if it is in the memory of this process; `torch`: a tensor that may stay one."""
-    here: Array
-    if torch:
-        here = X.numpy() if X.device.type == "cpu" and not X.requires_grad else X
-    elif array_api_compat.is_torch_array(X):
-        here = X.detach().cpu().numpy()
-    elif jaxed and (traced(X) or not X.is_fully_addressable or any(d.platform != "cpu" for d in X.devices())):
-        here = X
-    else:
-        here = np.asarray(X)
-    return here
+    stays = jaxed and (traced(X) or not X.is_fully_addressable or any(d.platform != "cpu" for d in X.devices()))
+    if stays or (torch and (X.device.type != "cpu" or X.requires_grad)):
+        there: Array = X
+        return there
+    return np.asarray(X.detach().cpu() if array_api_compat.is_torch_array(X) else X)
 
 
 def _floats(caller: str, x: Array) -> Array:
+    if "complex" in str(x.dtype):
+        raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
     if isinstance(x, np.ndarray):
-        if x.dtype.kind == "c":
-            raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
         if x.dtype.kind == "f":
             return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.itemsize < 4 else np.float64)
         if x.dtype.kind in "mM":
@@ -211,15 +200,7 @@ def _floats(caller: str, x: Array) -> Array:
         except (TypeError, ValueError):
             raise ValueError(f"{caller}(X=…): expected numbers, got {x.dtype}") from None
     xp = array_api_compat.array_namespace(x)
-    if xp.isdtype(x.dtype, "complex floating"):
-        raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
     return x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, xp.asarray(0.0).dtype)
-
-
-def _bits(x: Array) -> int:
-    if isinstance(x, np.ndarray):
-        return int(np.finfo(x.dtype).bits)  # without array_api_compat.numpy, whose import is slow
-    return int(array_api_compat.array_namespace(x).finfo(x.dtype).bits)
 
 
 def own_state(caller: str, pipe: Pipeline, state: PipelineState, p: int, streams: tuple[int, ...]) -> None:

@@ -44,30 +44,20 @@ scan_p.multiple_results = True
 
 
 class Scan(NamedTuple):
-    """The parameters of the primitive.
+    """The parameters of the primitive."""
 
-    Attributes
-    ----------
-    body : (numbers…, carry…, x…) → (carry…, y…), traced for one stream.
-    numbers, carry : how many of the operands are numbers, and how many the carry.
-    length, reverse : as in `lax.scan`.
-    every : each `every`-th of the ys is kept, from the last of the first group on.
-    streams : sizes of the axes of streams, the outermost first.
-    axes : for each operand, where each of these axes is in it, or None: all streams along it share the operand.
-    trailing : so many of the innermost axes are the last ones of the results, the others are their first.
-    implementation : "native" or "cuda": this one or an error; None: the best of the platform; "portable": the best that
-        is in the lowered program itself, for programs that other processes run.
-    """
-
-    body: ClosedJaxpr
-    numbers: int
-    carry: int
+    body: ClosedJaxpr  # (numbers…, carry…, x…) → (carry…, y…), traced for one stream
+    numbers: int  # so many of the operands are numbers
+    carry: int  # and so many the carry
     length: int
     reverse: bool = False
-    every: int = 1
-    streams: tuple[int, ...] = ()
+    every: int = 1  # each `every`-th of the ys is kept, from the last of the first group on
+    streams: tuple[int, ...] = ()  # sizes of the axes of streams, the outermost first
+    # for each operand, where each of these axes is in it, or None: all streams along it share the operand
     axes: tuple[tuple[int | None, ...], ...] = ()
-    trailing: int = 0
+    trailing: int = 0  # so many of the innermost axes are the last ones of the results, the others are their first
+    # "native" or "cuda": this one or an error; None: the best of the platform; "portable": the best that is in the
+    # lowered program itself, for programs that other processes run
     implementation: str | None = None
 
     @property
@@ -204,9 +194,7 @@ def varying(aval: State) -> frozenset[str]:
     return found
 
 
-@lru_cache(maxsize=256)
-def _jitted(how: Scan) -> State:
-    return jax.jit(lambda *operands: bind(how, operands))
+_jitted = lru_cache(maxsize=256)(lambda how: jax.jit(lambda *operands: bind(how, operands)))
 
 
 def _eager(*operands: Array, **params: State) -> list[Array]:
@@ -336,10 +324,12 @@ def call_native(how: Scan, operands: Sequence[Array]) -> list[Array]:
         arrays[i], strides[i] = _strides(arrays[i], how.axes[i], i >= n + s)
     shapes = [jax.ShapeDtypeStruct(how.result_shape(i), a.dtype) for i, a in enumerate(how.body.out_avals)]
     results = [_placed(a.shape, a.dtype, how.result_axes(i), i >= s) for i, a in enumerate(shapes)]
-    timed = [strides[i] for i in range(n + s, len(operands))]
-    rows = results[s:]
+    timed, rows = [strides[i] for i in range(n + s, len(operands))], results[s:]
     if how.reverse:
-        timed, rows = ([_reversed(a, how.length) for a in part] for part in (timed, rows))
+        last = how.length - 1
+        timed, rows = (
+            [a._replace(start=a.start + last * a.step, step=-a.step) for a in part] for part in (timed, rows)
+        )
     job = describe(
         layout, (outer, middle, inner), how.length, how.every, timed, rows, [strides[i] for i in state], results[:s]
     )
@@ -426,10 +416,6 @@ def _placed(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int | None, ...
     return Stride(
         0, strides[own[0]] if timed else 0, strides[elements[-1]] if elements else item, (outer, middle, inner)
     )
-
-
-def _reversed(a: Stride, length: int) -> Stride:
-    return a._replace(start=a.start + (length - 1) * a.step, step=-a.step)
 
 
 def _lowering(call: Callable[..., list[Array]]) -> Callable[..., State]:

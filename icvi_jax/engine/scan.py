@@ -117,12 +117,7 @@ def native_scan(
     ----------
     f : (carry, x) → (carry, y), on pytrees of arrays of float32, float64, int32 or bool.
     init, xs, length, reverse : as in `jax.lax.scan`.
-    implementation : "native", "cuda" or "xla": this one or an error; None takes the best of the platform for which the
-        program is lowered, and "portable" the best that other processes can run, too (`jax.export`).
-
-    Returns
-    -------
-    The carry after the last step, and the ys of all steps, stacked.
+    implementation : as for `scan`.
 
     Examples
     --------

@@ -35,23 +35,13 @@ Done = Callable[[int], None]
 
 
 class RunInput(NamedTuple):
-    """What a program is given.
+    """What a program is given."""
 
-    Attributes
-    ----------
-    X : (N, T, p), the samples.
-    origin : (N, p), float64, what they are relative to.
-    elapsed : (T,) or (N, T), the time since the sample before; None: one unit each.
-    every : each `every`-th output is kept.
-    phase : samples that have passed since the last one that was kept.
-    done : progress callback, or None.
-    """
-
-    X: np.ndarray
-    origin: np.ndarray
-    elapsed: np.ndarray | None = None
-    every: int = 1
-    phase: int = 0
+    X: np.ndarray  # (N, T, p), the samples
+    origin: np.ndarray  # (N, p), float64, what they are relative to
+    elapsed: np.ndarray | None = None  # (T,) or (N, T), the time since the sample before; None: one unit each
+    every: int = 1  # each `every`-th output is kept
+    phase: int = 0  # samples that have passed since the last one that was kept
     done: Done | None = None
 
     @property
@@ -214,11 +204,7 @@ def scan_fleet(
 ) -> tuple[State, State]:
     """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
 
-    Parameters
-    ----------
-    every, phase : keep each `every`-th output, where `phase` samples have passed since the last.
-    mesh, axis : the streams are divided over this axis (or these axes) of the devices.
-    own : for each leaf of the model, whether it is an array (N,), a number for each stream; empty: none is.
+    The streams are divided over this axis (or these axes) of the mesh; for the rest see `RunInput` and `XlaProgram`.
     """
     return _rows(_keeping, (step, mesh, axis, None, own), model, state, Z, elapsed, every, phase)
 
