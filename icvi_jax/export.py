@@ -33,6 +33,14 @@ NEEDS = (
 class Export(NamedTuple):
     """A pipeline as two StableHLO programs, lowered for all given platforms.
 
+    Attributes
+    ----------
+    step : (leaves of the pipeline, leaves of the state, x (p, N)) → leaves of the state, leaves of the reading.
+    scan : (leaves of the pipeline, leaves of the state, X (T, p, N)) → the same, readings stacked over time.
+    numbers : the leaves of the pipeline: forgetting and so on. Others of the same types may be given instead.
+    start : the leaves of the state before any sample.
+    needs : what the programs need to run besides JAX's or another runtime for StableHLO; "" where they need nothing.
+
     Examples
     --------
     >>> import icvi_jax as icvi
@@ -42,11 +50,11 @@ class Export(NamedTuple):
     True
     """
 
-    step: Exported  # (leaves of the pipeline, of the state, x (p, N)) → leaves of the state, leaves of the reading
-    scan: Exported  # (leaves of the pipeline, of the state, X (T, p, N)) → the same, readings stacked over time
-    numbers: list[jax.Array]  # leaves of the pipeline: forgetting and so on; others of their types may be given instead
-    start: list[jax.Array]  # leaves of the state before any sample
-    needs: str = ""  # what the programs need to run besides a runtime for StableHLO
+    step: Exported
+    scan: Exported
+    numbers: list[jax.Array]
+    start: list[jax.Array]
+    needs: str = ""
 
 
 def export(

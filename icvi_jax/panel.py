@@ -30,6 +30,13 @@ are kept takes as long."""
 class PanelState(NamedTuple):
     """The state of a panel.
 
+    Attributes
+    ----------
+    anchor : the first usable sample, subtracted from all coordinates.
+    missing : (*streams), samples that were not usable.
+    prototypes : centres (relative to the anchor) and active slots after the last sample.
+    statistics : states by name of the statistic.
+
     Examples
     --------
     >>> import numpy as np, icvi_jax as icvi
@@ -38,10 +45,10 @@ class PanelState(NamedTuple):
     ['count', 'dispersion', 'separation']
     """
 
-    anchor: Anchor  # the first usable sample, subtracted from all coordinates
-    missing: Array  # (*streams), samples that were not usable
-    prototypes: Prototypes  # centres (relative to the anchor) and active slots after the last sample
-    statistics: dict[str, State]  # by name of the statistic
+    anchor: Anchor
+    missing: Array
+    prototypes: Prototypes
+    statistics: dict[str, State]
 
     def after(self, event: Event) -> PanelState:
         """The state after a sample, but for its statistics."""

@@ -221,16 +221,26 @@ class HealthExplanation(NamedTuple):
 class Explanation(NamedTuple):
     """The causes, for one stream or for each stream of a fleet.
 
+    Attributes
+    ----------
+    closest : (2, *streams), the pair of slots whose centres are nearest: it sets h. −1 with fewer than two clusters.
+    distance : (*streams), its squared distance; NaN with fewer than two clusters.
+    worst : (2, *streams), the pair with the largest ratio (L_i + L_j) / D_ij: it counts most in Davies–Bouldin.
+    ratio : (*streams), that ratio.
+    level : (k, *streams), each cluster's mean squared distance from its centre, L_i = C_i / M_i; NaN where inactive.
+    mass : (k, *streams), each cluster's faded membership; 0 where inactive.
+    health : why `Health` says what it says; None unless it is on the panel.
+
     A panel with `Health` and no index of dispersions has NaN in `ratio`, `level` and `mass`.
     """
 
-    closest: Array  # (2, *streams), the slots whose centres are nearest: they set h. −1 with fewer than two clusters
-    distance: Array  # (*streams), their squared distance; NaN with fewer than two clusters
-    worst: Array  # (2, *streams), the pair with the largest (L_i + L_j) / D_ij: it counts most in Davies–Bouldin
-    ratio: Array  # (*streams), that ratio
-    level: Array  # (k, *streams), mean squared distance from the centre, L_i = C_i / M_i; NaN where inactive
-    mass: Array  # (k, *streams), faded membership; 0 where inactive
-    health: HealthExplanation | None = None  # why `Health` says what it says; None unless it is on the panel
+    closest: Array
+    distance: Array
+    worst: Array
+    ratio: Array
+    level: Array
+    mass: Array
+    health: HealthExplanation | None = None
 
 
 def explain(panel: Panel, state: PanelState) -> Explanation:

@@ -294,7 +294,7 @@ def scan_chunks(
         made = jax.tree.map(lambda a: a[..., 0], made[0]), jax.tree.map(lambda a: a[0, ...], made[1])
     run = Run(*made)
     if not chunks and not inputs.traced(X):
-        run.samples, run.features = given.x, inputs.names_of(X)
+        run.samples, run.features = given.x, given.columns
     return run
 
 

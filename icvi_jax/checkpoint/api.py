@@ -49,6 +49,15 @@ class DamagedCheckpoint(CheckpointError):
 class Checkpoint(NamedTuple):
     """The content of a checkpoint.
 
+    Attributes
+    ----------
+    state : the state.
+    position : how many samples the streams have had: an integer or (N,), or None.
+    names : names of the streams, or None.
+    extra : as given to `save`, or None.
+    room : slots of the live fleet that wrote it, or None.
+    path : the file it came from.
+
     Examples
     --------
     >>> import icvi_jax as icvi
@@ -62,11 +71,11 @@ class Checkpoint(NamedTuple):
     """
 
     state: PipelineState
-    position: int | np.ndarray | None  # how many samples the streams have had: an integer, or (N,)
-    names: tuple[str, ...] | None  # of the streams
-    extra: dict[str, Stored] | None  # as given to `save`
-    room: int | None  # slots of the live fleet that wrote it
-    path: Path  # the file it came from
+    position: int | np.ndarray | None
+    names: tuple[str, ...] | None
+    extra: dict[str, Stored] | None
+    room: int | None
+    path: Path
 
 
 def save(

@@ -31,6 +31,7 @@ class Given(NamedTuple):
     x: Array
     library: str  # "numpy", "jax" or "torch", of the results
     dtype: np.dtype  # of the state, if there is none yet
+    columns: tuple[str, ...] = ()  # their names, if X is a table
 
     @property
     def host(self) -> bool:
@@ -46,11 +47,12 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     """
     if backend is not None and backend not in BACKENDS:
         raise ValueError(f"{caller}(backend={backend!r}): choose one of {', '.join(map(repr, BACKENDS))}")
+    columns: tuple[str, ...] = ()
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)  # masked is missing
     if not array_api_compat.is_array_api_obj(X) and not isinstance(X, (list, tuple)):
         try:
-            X = _table(X)
+            X, columns = _table(X)
         except TypeError:
             raise ValueError(f"{caller}(X=…): expected an array, a list or a table, got {type(X).__name__}") from None
     torch, jaxed = array_api_compat.is_torch_array(X), isinstance(X, jax.Array)
@@ -65,15 +67,7 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
         raise ValueError(f"{caller}(backend='torch'): not for JAX arrays that are traced or on another device")
     own = backend in ("numpy", "torch") or library == "torch"
     wide = str(x.dtype).endswith("float64") and (own or jax.config.read("jax_enable_x64"))
-    return Given(x, library, np.dtype(np.float64 if wide else np.float32))
-
-
-def names_of(X: object) -> tuple[str, ...]:
-    """The names of the columns of a table; empty for arrays and lists."""
-    if array_api_compat.is_array_api_obj(X) or isinstance(X, (list, tuple)):
-        return ()
-    table: State = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
-    return tuple(table.features)
+    return Given(x, library, np.dtype(np.float64 if wide else np.float32), columns)
 
 
 def returned(tree: State, library: str) -> State:
@@ -168,12 +162,11 @@ def together(caller: str, X: Sequence[object]) -> np.ndarray:
     return out
 
 
-def _table(X: object) -> np.ndarray:
+def _table(X: object) -> tuple[np.ndarray, tuple[str, ...]]:
     table: State = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
     if table.notes:
         raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
-    x: np.ndarray = table.x
-    return x
+    return table.x, tuple(table.features)
 
 
 def _host(X: State, torch: bool, jaxed: bool) -> Array:
