@@ -76,12 +76,19 @@ def combine(a: Moments, b: Moments) -> Moments:
     return Moments(mass, a.mean + share_b[:, None, ...] * e, a.scatter + share_b * (spread - a.scatter))
 
 
+def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
+    """For a mass without the weight `w`: the ratio w / (M − w), and whether only rounding is left (ratio 0)."""
+    xp = namespace(mass)
+    left = mass - w
+    gone = left <= 8 * float(xp.finfo(left.dtype).eps) * mass
+    return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
+
+
 def remove(moments: Moments, x: Array, w: Array) -> Moments:
     """Moments without the sample `x` with the weights `w`: undoes `absorb` if nothing was forgotten since."""
     xp = namespace(x)
+    r, gone = leftover(moments.mass, w)
     left = moments.mass - w
-    gone = left <= 8 * float(xp.finfo(left.dtype).eps) * moments.mass
-    r = xp.where(gone, xp.zeros_like(w), w / xp.where(gone, xp.ones_like(left), left))
     e = x - moments.mean
     scatter = moments.scatter + r * (moments.scatter - (1 + r) * squares(e, 1))
     return Moments(

@@ -157,14 +157,6 @@ def closure(statistics: Iterable[type[AnyStatistic]]) -> tuple[type[AnyStatistic
     return tuple(found[name] for name in sorted(found))
 
 
-def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
-    """For a mass without the weight `w`: the ratio w / (M − w), and whether only rounding is left (ratio 0)."""
-    xp = namespace(mass)
-    left = mass - w
-    gone = left <= 8 * float(xp.finfo(left.dtype).eps) * mass
-    return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
-
-
 T = TypeVar("T", bound=tuple[Array, ...])
 
 

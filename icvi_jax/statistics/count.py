@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import COUNT_LIMIT, advance, namespace
 from icvi_jax.numerics.arrays import squares as sum_of_squares
-from icvi_jax.numerics.moments import share
-from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, leftover
+from icvi_jax.numerics.moments import leftover, share
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.types import Array, DType, Namespace
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from icvi_jax.numerics import cholesky, ellipsoid, moments
 from icvi_jax.numerics.arrays import larger, namespace, selected
 from icvi_jax.numerics.pairs import Pairs
-from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, leftover, placed
+from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, placed
 from icvi_jax.statistics.dispersion import Dispersion, Members, Overall
 from icvi_jax.statistics.index_view import Memo
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
@@ -73,7 +73,7 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
         xp = namespace(step.x)
         mass, mean, _ = old[cls.of]
         scatter, freedom = old[cls]
-        r, gone = leftover(mass, cls.of.left(step))
+        r, gone = moments.leftover(mass, cls.of.left(step))
         wide = r[:, None, ...]
         scatter = scatter + wide * (scatter - (1 + wide) * cholesky.outer(step.x - mean))
         freedom = (1 + r) * (1 + r) * freedom - 2 * r
