@@ -33,7 +33,6 @@ class Elements(NamedTuple):
     value: np.ndarray | None = None
 
     def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Elements:
-        """The same elements in another arrangement."""
         value = None if self.value is None else move(self.value)
         return Elements(move(self.items), self.dtype, value)
 
@@ -53,7 +52,6 @@ class Operation(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many elements it makes."""
         return int(np.prod(self.shape, dtype=int))
 
 
@@ -114,7 +112,6 @@ class Graph:
 
     @property
     def weight(self) -> int:
-        """Operations on single elements."""
         return sum(operation.args[0].size for operation in self.operations)
 
     def _number(self, n: int) -> int:
@@ -122,7 +119,6 @@ class Graph:
         return self.size - n
 
     def input(self, kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Elements:
-        """New elements that come from outside."""
         n = int(np.prod(shape, dtype=int))
         self.inputs.append(Input(kind, self._number(n), n, np.dtype(dtype)))
         return Elements(np.arange(self.size - n, self.size).reshape(shape), np.dtype(dtype))
@@ -152,7 +148,6 @@ class Graph:
         return Elements(self._add(name, dtype, args, shape, attribute), dtype)
 
     def fold(self, name: str, a: Elements, axes: Sequence[int]) -> Elements:
-        """Reduce axes by the operation `name`."""
         rest = [i for i in range(a.items.ndim) if i not in axes]
         shape = tuple(a.items.shape[i] for i in rest)
         rows = a.items.transpose(*rest, *axes).reshape(*shape, -1)

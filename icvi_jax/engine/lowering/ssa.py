@@ -85,7 +85,6 @@ class _Flattener:
             self.where[base : base + len(made)] = made
 
     def result(self) -> Flat:
-        """The list without unused operations."""
         after = [int(i) for part in self.unrolled.after for i in self.where[part.items]]
         outputs = [int(i) for part in self.unrolled.outputs for i in self.where[part.items]]
         needed = np.zeros(len(self.lanes), bool)
@@ -109,7 +108,6 @@ class _Flattener:
         return self.seen[key]
 
     def constant(self, scalar: np.generic) -> int:
-        """The place of a known value."""
         key = "constant", scalar.dtype.char, scalar.tobytes()
         if key not in self.seen:
             self.seen[key] = len(self.lanes)
@@ -151,7 +149,6 @@ class _Flattener:
         return self._new(name, dtype, tuple(args), attribute, all(lane.uniform for lane in ins))
 
     def negative(self, i: int) -> int:
-        """The place of −a."""
         return self.emit("neg", self.lanes[i].dtype, (i,), None)
 
     def _simpler(self, name: str, dtype: np.dtype, args: tuple[int, ...], ins: list[Lane]) -> int | None:

@@ -34,7 +34,6 @@ class CarryPart(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many elements one stream has."""
         return math.prod(self.shape)
 
 

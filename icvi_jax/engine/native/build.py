@@ -178,7 +178,6 @@ class Native:
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Where a function is."""
         found = int(self._engine.get_function_address(name))
         if not found:
             raise RuntimeError(f"the compiled code has no function {name}: remove the folder of ICVI_CACHE")

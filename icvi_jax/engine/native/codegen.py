@@ -51,7 +51,6 @@ class Code:
         self._count = 0
 
     def name(self, stem: str = "v") -> str:
-        """A name that is not taken."""
         self._count += 1
         return f"{stem}{self._count}"
 
@@ -66,13 +65,11 @@ class Code:
         return name if self.width == 1 else f"v{self.width}{name}"
 
     def let(self, text: str) -> str:
-        """A new value."""
         name = "%" + self.name()
         self.lines.append(f"  {name} = {text}")
         return name
 
     def do(self, text: str) -> None:
-        """An instruction without a value."""
         self.lines.append("  " + text)
 
     def splat(self, value: float | int | bool | np.generic, dtype: np.dtype | str) -> str:
@@ -103,7 +100,6 @@ class Code:
         return self.let(text)
 
     def label(self, name: str) -> None:
-        """Begin a block."""
         self.lines.append(f"{name}:")
         self.block = name
 
@@ -112,11 +108,9 @@ class Code:
         return self.let(f"getelementptr {kind}, ptr {base}, i64 {index}")
 
     def load(self, kind: str, address: str, align: int = 1) -> str:
-        """A value from memory."""
         return self.let(f"load {kind}, ptr {address}, align {align}")
 
     def store(self, kind: str, value: str, address: str, align: int = 1) -> None:
-        """A value into memory."""
         self.do(f"store {kind} {value}, ptr {address}, align {align}")
 
     def fetch(self, address: str, write: bool = False, level: int = 3) -> None:
@@ -124,15 +118,12 @@ class Code:
         self.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 {int(write)}, i32 {level}, i32 1)")
 
     def add(self, a: str | int, b: str | int) -> str:
-        """a + b of addresses and counts."""
         return self.let(f"add i64 {a}, {b}")
 
     def mul(self, a: str | int, b: str | int) -> str:
-        """a b of counts."""
         return self.let(f"mul i64 {a}, {b}")
 
     def least(self, a: str | int, b: str | int) -> str:
-        """The smaller of two counts."""
         return self.let(f"select i1 {self.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     @contextmanager

@@ -114,12 +114,10 @@ class Layout:
 
     @property
     def carried(self) -> int:
-        """Leaves of the state that a step changes: all but those numbers."""
         return len(self.state) - self.unrolled.fixed
 
     @property
     def dtype(self) -> np.dtype:
-        """Type of the samples, the first leaf."""
         return self.samples[0].dtype
 
     @cached_property
@@ -129,17 +127,14 @@ class Layout:
 
     @cached_property
     def word(self) -> int:
-        """Bytes of a word of the state."""
         return size_of(self.state)
 
     @cached_property
     def words(self) -> int:
-        """Words of one stream."""
         return sum(leaf.n for leaf in self.state)
 
     @cached_property
     def slot(self) -> int:
-        """Bytes of a slot of memory."""
         graph = self.unrolled.graph
         kinds = {o.dtype for o in graph.operations} | {i.dtype for i in graph.inputs}
         kinds |= {scalar.dtype for scalar in graph.constants.values()}

@@ -82,14 +82,12 @@ class Writer:
         return place
 
     def table(self, values: np.ndarray) -> str:
-        """A table of slots, as a constant of the program."""
         name = f"table{len(self.tables)}"
         numbers = ", ".join(f"i32 {v}" for v in values.reshape(-1))
         self.tables.append(f"@{name} = internal constant [{values.size} x i32] [{numbers}]")
         return name
 
     def load(self, dtype: np.dtype, place: str) -> str:
-        """The vector in a slot."""
         code = self.code
         if dtype != BOOL:
             return code.load(code.type(dtype), place, code.width * dtype.itemsize)
@@ -123,7 +121,6 @@ class Writer:
         return code.let(f"icmp ne i{code.width} {bits}, 0")
 
     def loop(self, loop: Loop) -> None:
-        """One loop of the plan."""
         here = [operation for operation in loop.operations if operation.n]
         if not here:
             return
@@ -171,7 +168,6 @@ class Writer:
     def apply(
         self, name: str, operation: Operation, ins: list[str], kinds: list[np.dtype], known: tuple[bool, ...] = ()
     ) -> str:
-        """The instructions of an operation."""
         if name in ("fms", "fnma"):
             turn = 2 if name == "fms" else 0
             ins[turn] = emit(self.code, "neg", kinds[turn], [ins[turn]], [kinds[turn]], None)

@@ -76,7 +76,6 @@ class Value:
         return self._do("shift_right_arithmetic", self.m.whole(digits))
 
     def lifted(self, digits: int) -> Value:
-        """An integer times 2^digits."""
         return self._do("shift_left", self.m.whole(digits))
 
     def bits(self) -> Value:

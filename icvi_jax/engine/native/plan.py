@@ -50,7 +50,6 @@ class _Splitter:
             self.cut(operation)
 
     def result(self) -> Unrolled:
-        """The step with new numbers."""
 
         def moved(parts: list[CarryPart]) -> list[CarryPart]:
             return [part._replace(items=self.number[part.items]) for part in parts]
@@ -59,7 +58,6 @@ class _Splitter:
         return old._replace(graph=self.graph, after=moved(old.after), outputs=moved(old.outputs))
 
     def add(self, name: str, dtype: np.dtype, args: tuple[np.ndarray, ...], attribute: Attribute) -> np.ndarray:
-        """A new operation over one axis."""
         graph = self.graph
         operation = Operation(name, dtype, args, graph.size, squeezed((len(args[0]),)), attribute)
         graph.operations.append(operation)
@@ -67,7 +65,6 @@ class _Splitter:
         return np.arange(operation.base, graph.size)
 
     def cut(self, operation: Operation) -> None:
-        """One operation of the old step."""
         name, dtype, _, base, shape, attribute = operation
         args = tuple(self.number[a] for a in operation.args)
         n, shape = operation.n, squeezed(shape)
@@ -89,7 +86,6 @@ class _Splitter:
         return list(np.arange(n).reshape(shape[0], rest).T)
 
     def reduced(self, name: str, dtype: np.dtype, rows: np.ndarray) -> np.ndarray:
-        """A reduction of rows (n, r)."""
         n, r = rows.shape
         if r <= SHORT:
             total = np.ascontiguousarray(rows[:, 0])
@@ -101,7 +97,6 @@ class _Splitter:
         return self.fold(name, dtype, rows)
 
     def fold(self, name: str, dtype: np.dtype, rows: np.ndarray) -> np.ndarray:
-        """A long reduction."""
         return self.add(f"fold:{name}", dtype, (rows,), None)
 
 

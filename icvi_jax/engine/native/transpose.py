@@ -105,7 +105,6 @@ class Operand:
         self.base = code.let(f"inttoptr i64 {words['address']} to ptr")
 
     def row(self, lane: str | int) -> str:
-        """Where the numbers of a lane begin."""
         code, at = self.code, self.base
         for axis, stride in enumerate(self._axes):
             place = code.load("i64", code.offset(self.places, code.add(lane, axis * code.width), "i64"), 8)
