@@ -26,57 +26,33 @@ from icvi_jax.engine.lowering.ssa import Lane
 from icvi_jax.engine.native.codegen import BOOL, LIBM, MATHS, Code, element, operation
 
 
+def _two(what: str, to: np.dtype | None = None) -> Callable[[Value, Value], Value]:
+    return lambda a, b: a.m.do(what, to or a.dtype, a, b)
+
+
 class Value:
     """A vector of a function that is being written."""
 
     def __init__(self, maker: Maker, name: str, dtype: np.dtype) -> None:
         self.m, self.name, self.dtype = maker, name, dtype
 
-    def _do(self, what: str, *others: Value, to: np.dtype | None = None) -> Value:
-        return self.m.do(what, to or self.dtype, self, *others)
-
-    def __add__(self, b: Value) -> Value:
-        return self._do("add", b)
-
-    def __sub__(self, b: Value) -> Value:
-        return self._do("sub", b)
-
-    def __mul__(self, b: Value) -> Value:
-        return self._do("mul", b)
-
-    def __truediv__(self, b: Value) -> Value:
-        return self._do("div", b)
+    __add__, __sub__, __mul__, __truediv__ = (_two(what) for what in ("add", "sub", "mul", "div"))
+    __or__, __and__, __xor__ = (_two(what) for what in ("or", "and", "xor"))
+    __lt__, __gt__ = (_two(what, BOOL) for what in ("lt", "gt"))
+    __eq__ = _two("eq", BOOL)  # type: ignore[assignment]
 
     def __neg__(self) -> Value:
-        return self._do("neg")
-
-    def __lt__(self, b: Value) -> Value:
-        return self._do("lt", b, to=BOOL)
-
-    def __gt__(self, b: Value) -> Value:
-        return self._do("gt", b, to=BOOL)
-
-    def __eq__(self, b: Value) -> Value:  # type: ignore[override]
-        return self._do("eq", b, to=BOOL)
-
-    def __or__(self, b: Value) -> Value:
-        return self._do("or", b)
-
-    def __and__(self, b: Value) -> Value:
-        return self._do("and", b)
-
-    def __xor__(self, b: Value) -> Value:
-        return self._do("xor", b)
+        return self.m.do("neg", self.dtype, self)
 
     def __invert__(self) -> Value:
-        return self._do("not")
+        return self.m.do("not", self.dtype, self)
 
     def shifted(self, digits: int) -> Value:
         """An integer divided by 2^digits, rounded down."""
-        return self._do("shift_right_arithmetic", self.m.whole(digits))
+        return self.m.do("shift_right_arithmetic", self.dtype, self, self.m.whole(digits))
 
     def lifted(self, digits: int) -> Value:
-        return self._do("shift_left", self.m.whole(digits))
+        return self.m.do("shift_left", self.dtype, self, self.m.whole(digits))
 
     def bits(self) -> Value:
         """A real as the integer of its bits."""
