@@ -74,7 +74,7 @@ class Live:
         interval: float | None = None,
     ) -> None:
         whole("Live", "features", features)
-        if isinstance(streams, int):
+        if isinstance(streams, (int, float, np.number)):
             whole("Live", "streams", streams, 0)
             streams = [str(i) for i in range(streams)]
         self.features = features

@@ -64,7 +64,9 @@ def test_what_cannot_be_done_is_said(given, words):
 ALONE = icvi.Pipeline(clusterer=None, panel=None, monitors={"change": icvi.Change()})
 
 
-@pytest.mark.parametrize("text, rate", [("10/10000", 1e-3), ("0.002", 2e-3), (" 1 / 2_000 ", 5e-4), ("3/hour", 0.05)])
+@pytest.mark.parametrize(
+    "text, rate", [("10/10000", 1e-3), ("0.002", 2e-3), (" 1 / 2_000 ", 5e-4), ("3/hour", 0.05), (2e-3, 2e-3)]
+)
 def test_as_people_write_it(text, rate):
     assert icvi.Budget.parse(text, interval=60).rate == pytest.approx(rate)
 

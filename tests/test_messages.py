@@ -87,6 +87,7 @@ U = np.eye(2)[np.arange(20) % 2]
         (lambda: icvi.validate(PANEL, None, labels=[1]), ["validate(X", "NoneType"]),
         (lambda: icvi.explain(PIPE, PIPE.init(2)), ["explain(panel=", "icvi.Panel"]),
         (lambda: icvi.explain(PANEL, PIPE.init(2)), ["state of a panel", "PipelineState"]),
+        (lambda: icvi.Live(PIPE, 2, 2.5), ["streams=2.5", "integer"]),
         (lambda: icvi.combine(PANEL, PIPE.init(2), PIPE.init(2)), ["combine", "PipelineState"]),
         (lambda: icvi.validate(PANEL, X, memberships=U), ["centers"]),
         (lambda: icvi.validate(PANEL, X, memberships=U[:5], centers=X[:2]), ["memberships", "(20, k)"]),

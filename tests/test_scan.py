@@ -257,6 +257,17 @@ def test_a_step_without_samples_and_a_step_without_a_carry():
     )
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.filterwarnings("ignore:.*no native form:RuntimeWarning")
+def test_floats_that_have_no_native_form_are_scanned_by_xla(kind):
+    def step(c, x):
+        return c + x, c
+
+    one, rows = jnp.ones((), kind), jnp.full(3, 0.1, kind)
+    (last, all_), (want, wants) = icvi.native_scan(step, one, rows), jax.lax.scan(step, one, rows)
+    assert last == want and last.dtype == kind and (all_ == wants).all()
+
+
 def test_what_has_no_native_form_is_lax_scan_with_one_warning_or_an_error():
     def step(c, x):
         return c + lax.lgamma(x), c

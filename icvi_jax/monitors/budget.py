@@ -35,7 +35,7 @@ SECONDS = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629746.0}
 def amount(text: str) -> tuple[float, str]:
     """How many false alarms a text names, and in what, such as (20.0, "day"); whether they can be promised depends on
     the streams."""
-    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", text)
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", str(text))
     try:
         alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
         per = over if over in SECONDS else "sample"

@@ -122,11 +122,11 @@ def assemble(layout: Layout) -> str:
     """The text of a program: the time loop, and what brings samples and readings."""
     operations: Sequence[Lane | Operation]
     if layout.flat is not None:
-        operations, (scan, declared) = layout.flat.lanes, write_scan(layout, layout.flat)
+        operations = layout.flat.lanes
     else:
         operations = [o for loop in (*layout.how.before, *layout.how.each) for o in loop.operations]
-        scan, declared = write_loops(layout)
     check(operations)
+    scan, declared = write_loops(layout) if layout.flat is None else write_scan(layout, layout.flat)
     functions, more = write_functions(operations, layout.width, host().fused, host().vector)
     fetch = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
     return "\n\n".join([fetch, *sorted(declared | more), scan, *write_tiles(layout), *functions])
