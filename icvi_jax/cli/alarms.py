@@ -119,6 +119,8 @@ def budget_of(alarms: Alarms, data: Table | Fleet | None = None, nodes: int | No
         raise ValueError(f"--interval {alarms.interval:g}: expected the seconds between two rows of a node")
     if text == NONE:
         return None
+    if isinstance(data, Table) and alarms.agree != 1:
+        raise ValueError(f"--agree {alarms.agree}: one stream has nobody to agree with; fleet and watch take it")
     nodes = len(data.nodes) if isinstance(data, Fleet) else nodes
     if nodes is not None and nodes < 1:
         raise ValueError(f"--nodes {nodes}: expected 1 or more")

@@ -189,9 +189,9 @@ def _summarize(result: Result, written: list[Path]) -> None:
     if lone:
         say(f"{', '.join(lone)}: {ONE_CLUSTER} (–: not defined for a single cluster)")
     if columns_of(result):
-        sentences = [sentence for name in columns_of(result) for sentence in alarm_sentences(result, 0, name)]
+        sentences = alarm_sentences(result, 0, columns_of(result))
         say(f"alarms of columns, the same for all clusterers: {len(sentences) or 'none'}")
-        for sentence in sentences[:MOST_SENTENCES]:
+        for _, _, sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")
     tell_written(written)
 

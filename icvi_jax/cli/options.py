@@ -48,7 +48,7 @@ class Model(PanelOptions):
 
     clusterer: Annotated[str | None, Parameter(metavar="NAME")] = None
     """sk-means (the default), rebirth, fuzzy, merge-split, oec, …; `icvi clusterers` says what each one is for."""
-    k: Annotated[int | Literal["auto"] | None, Parameter(name="-k", metavar="K|auto")] = None
+    k: Annotated[int | Literal["auto"] | None, Parameter(name="-k", metavar="K|auto", show_choices=False)] = None
     """Number of clusters of sk-means and fuzzy; largest number of clusters of rebirth (10). `auto` runs 2 to 12 of
     them beside each other and shows the one that can be trusted most: the default for sk-means with up to 1,000 nodes
     (of a file, or --nodes of a watch); 3 with more."""
@@ -71,7 +71,7 @@ class Alarms:
     """Rows that the clusters have to learn something new, before it counts as distress."""
     settle: Annotated[int | None, Parameter(metavar="ROWS")] = None
     """Rows at the start without alarms; if not given, 60 for changes of a column and 50 for an index."""
-    jumps: Annotated[bool, Parameter(negative="")] = False
+    jumps: Annotated[bool, Parameter(negative="", show=False)] = False
     """Deprecated, and does nothing: jumps are seen without it. Goes with 0.4."""
     season: Annotated[str, Parameter(metavar="ROWS|auto")] = "0"
     """Rows in a cycle, such as 144 for a day of ten-minute means: what a column usually is at that time of the cycle is

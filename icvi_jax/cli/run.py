@@ -81,7 +81,8 @@ def check_length(table: Table, needed: int) -> None:
         )
     if complete < needed:
         raise TableError(
-            table.name, f"{complete} complete rows are too few: the first value comes with row {needed}", complete
+            table.name,
+            f"too few rows with a reading in every column: {complete}; the first value comes with row {needed}",
         )
 
 

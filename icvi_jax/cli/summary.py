@@ -161,11 +161,11 @@ def summarize(result: Result, written: list[Path]) -> None:
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
     tell_trust(result)
     for name in result.codes:
-        sentences = alarm_sentences(result, 0, name)
+        sentences = alarm_sentences(result, 0, [name])
         alarms, later = count_alarms({name: result.codes[name]})
         follows = f" ({later:,} distress after a spike {'counts' if later == 1 else 'count'} with it)" if later else ""
         say(f"{WHOSE.get(name, f'alarms of {name}')}: {alarms or 'none'}{follows}")
-        for sentence in sentences[:MOST_SENTENCES]:
+        for _, _, sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")
         if len(sentences) > MOST_SENTENCES:
             say(f"  … and {len(sentences) - MOST_SENTENCES} more, in the report")

@@ -165,14 +165,19 @@ def at(result: Result, sample: int) -> str:
     return f"sample {sample}" if result.times is None else clock(result.times[sample])
 
 
-def alarm_sentences(result: Result, node: int, name: str) -> list[str]:
-    """One sentence for each alarm of one monitor, in time order."""
-    if name not in COLUMN_ALARMS:
-        return story(result.codes[name][node], result.times, result.seen[node])
-    return [
-        f"at {at(result, t)} {one.text}{_soon_over(result, node, name, t, one)}"
-        for t, one in changes_of(result, node, name)
-    ]
+def alarm_sentences(result: Result, node: int, names: Sequence[str]) -> list[tuple[int, str, str]]:
+    """A sentence for each alarm of some monitors of a node, with its sample and its monitor, in time order."""
+    found: list[tuple[int, str, str]] = []
+    for name in names:
+        codes, seen = result.codes[name][node], result.seen[node]
+        if name in COLUMN_ALARMS:
+            for t, one in changes_of(result, node, name):
+                text = f"at {at(result, t)} {one.text}{_soon_over(result, node, name, t, one)}"
+                found.append((t, name, text))
+        elif codes.any():
+            told = zip(episodes(codes, seen), story(codes, result.times, seen))
+            found += [(episode.start, name, text) for episode, text in told]
+    return sorted(found, key=lambda one: one[0])
 
 
 def _soon_over(result: Result, node: int, name: str, t: int, one: AlarmText) -> str:

@@ -22,8 +22,9 @@ function drawNode() {
     else if (c.kind === "feature") drawFeature(c, width, last);
     else drawClusters(c, width, last);
   });
-  $("scatterbox").hidden = !known;
-  if (known) drawScatter();
+  const scatter = known && meta.detail.features.length > 1;
+  $("scatterbox").hidden = !scatter;
+  if (scatter) drawScatter();
 }
 function drawIndex(c, width, last) {
   const s = c.s, get = series(s), [low, high] = bounds(get, from, to);
@@ -68,8 +69,8 @@ function drawFeature(c, width, last) {
   c.canvas.dataset.alarms = drawn;
 }
 function drawClusters(c, width, last) {
-  let top = 1;
-  for (let t = from; t <= to; t++) top = Math.max(top, ks[chosen * T + t]);
+  let top = 1;  // names of clusters last, so they may be larger than their number
+  for (let t = from; t <= to; t++) { const l = labels[chosen * T + t]; top = Math.max(top, ks[chosen * T + t], l === 255 ? 0 : l); }
   const [g, x, y, across] = begun(c, -0.6, top + 0.2, ticks(0, top, 3).filter(Number.isInteger).map((v) => [v, String(v)]), "cluster of each sample, and how many there are (line)", width, last);
   for (let t = from; t <= to; t += stride()) {
     const l = labels[chosen * T + t];
@@ -96,7 +97,7 @@ function drawScatter() {
   for (let i = 0; i < K; i++) {
     const base = ((chosen * shots.length + snap) * K + i) * p, cx = X(a.low[chosen] + centers[base + px]), cy = Y(b.low[chosen] + centers[base + py]);
     if (!Number.isFinite(cx) || !Number.isFinite(cy) || cx < 46 || cx > size || cy < 0 || cy > size - 36) continue;
-    for (const [w, color] of [[7, "#fff"], [4.6, "#1b1f24"], [2, PALETTE[i % PALETTE.length]]]) {
+    for (const [w, color] of [[7, "#fff"], [4, "#1b1f24"]]) {  // slots have no colour: names of clusters outlive them
       g.strokeStyle = color; g.lineWidth = w; g.beginPath();
       g.moveTo(cx - 6, cy); g.lineTo(cx + 6, cy); g.moveTo(cx, cy - 6); g.lineTo(cx, cy + 6); g.stroke();
     }

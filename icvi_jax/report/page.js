@@ -19,9 +19,12 @@ function select(n, quiet) {
 }
 // What the marks mean; those on the curves of columns are changes of these columns.
 function explain() {
-  const marks = Object.entries(ALARM).map(([code, [word, color]]) => [SIGN[code] + word, color]), columns = new Set();
-  for (const a of meta.alarms) a.row.forEach((row, i) => { if (row === chosen && a.cause[i]) columns.add(meta.detail.features[a.cause[i] - 1].name); });
-  if (columns.size) marks.push([`│▼ change of ${[...columns].slice(0, 4).map((name) => shortened(name, 32)).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
+  const marks = Object.entries(ALARM).map(([code, [word, color]]) => [SIGN[code] + word, color]);
+  for (const a of meta.alarms) {
+    const columns = new Set();
+    a.row.forEach((row, i) => { if (row === chosen && a.cause[i]) columns.add(meta.detail.features[a.cause[i] - 1].name); });
+    if (columns.size) marks.push([`│▼ ${a.index === "stuck" ? "stuck:" : "change of"} ${[...columns].slice(0, 4).map((name) => shortened(name, 32)).join(", ")}${columns.size > 4 ? " …" : ""}`, ALARM[1][1]]);
+  }
   if (meta.changes.length) marks.push(["┊ true change", ""]);
   $("legend").replaceChildren(...marks.map(([text, color]) => { const b = make("b", text); b.style.color = color; return b; }));
 }

@@ -41,7 +41,7 @@ from icvi_jax.report.result import (
 from icvi_jax.report.trust import HEALTH, Trust, trust_before
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
-CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 25, 200_000
+CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 60, 200_000
 MOST_TIMES = 5
 
 
@@ -240,14 +240,11 @@ def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
     stories = []
     for n in order:
         sentences = trust_before(result.values[HEALTH][n], lambda t: at(result, t)) if result.trust else []
-        sentences = sentences[-MOST_TIMES:]
-        for name, codes in result.codes.items():
-            if codes[n].any():
-                said = alarm_sentences(result, int(n), name)
-                several = len(result.codes) > 1 and name not in COLUMN_ALARMS
-                sentences += [f"{name}: {sentence}" if several else sentence for sentence in said[:MOST_SENTENCES]]
-                if len(said) > MOST_SENTENCES:
-                    sentences.append(f"… and {len(said) - MOST_SENTENCES} more")
+        sentences, alone = sentences[-MOST_TIMES:], len(result.codes) == 1
+        said = alarm_sentences(result, int(n), [name for name, codes in result.codes.items() if codes[n].any()])
+        sentences += [t if alone or name in COLUMN_ALARMS else f"{name}: {t}" for _, name, t in said[:MOST_SENTENCES]]
+        if len(said) > MOST_SENTENCES:
+            sentences.append(f"… and {len(said) - MOST_SENTENCES} more")
         add = indices_add(result, int(n))
         if sentences and add:
             sentences.append(f"{add[0].upper()}{add[1:]}.")

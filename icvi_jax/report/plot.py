@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.result import CODES, About, Result, columns_of, true_changes, worst_first
+from icvi_jax.report.result import CHANGE, CODES, STUCK, About, Result, columns_of, true_changes, worst_first
 from icvi_jax.tables.table import Times, seconds_of, some_names
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ MOST_INDICES, MOST_FEATURES, MOST_ROWS, MOST_POINTS, MOST_PIXELS = 6, 16, 200, 2
 GAP = 8  # a curve is interrupted after a gap of so many times the usual interval
 DAY = 86_400  # seconds
 FEW = 20  # the first values of a node have too short a past to be unusual
+DID = {CHANGE: "changed", STUCK: "is stuck"}
 DIRECTION = {"min": "small is good", "max": "large is good"}
 
 
@@ -80,7 +81,7 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
                 axes.plot(x[at], values[at], marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=CODES[code])
     for key in columns_of(result):
         for n, sample in enumerate(np.flatnonzero(result.codes[key][node])):
-            axes.axvline(x[sample], color=ALARMS[1][0], lw=0.7, alpha=0.7, label=None if n else "a column changed")
+            axes.axvline(x[sample], color=ALARMS[1][0], lw=0.7, alpha=0.7, label=None if n else f"a column {DID[key]}")
     changes = true_changes(result)
     for n, change in enumerate(changes):
         axes.axvline(x[change], color="#888888", lw=0.6, ls=":", label=None if n else "true change")
@@ -98,7 +99,7 @@ def column_changes(axes: Axes, result: Result, feature: int) -> None:
             axes.axvline(x[sample], color=color, lw=0.7, alpha=0.7)
         if at.size:
             y = result.x[0, at, feature]
-            axes.plot(x[at], y, marker, color=color, ms=6, mec="white", mew=0.5, ls="", label="this column changed")
+            axes.plot(x[at], y, marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=f"this column {DID[name]}")
     legend(axes)
 
 

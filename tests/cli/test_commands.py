@@ -92,6 +92,7 @@ def test_options_from_a_file_and_the_command_line_wins(stream, tmp_path, capsys)
     ("arguments", "said"),
     [
         (["run", "--idnex", "xb"], "Did you mean --index?"),
+        (["run", "s2", "--agree", "2"], "--agree 2: one stream has nobody to agree with"),
         (["rnu"], 'Did you mean "run"?'),
         (["run", "s2", "--index", "xxb"], "did you mean 'xb'?"),
         (["run", "--index", "xb", "file.csv"], "the source goes before --index"),

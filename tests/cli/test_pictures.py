@@ -46,3 +46,11 @@ def test_long_names_of_nodes_stay_apart():
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     titles = [axes.get_title(loc="left") for axes in drawn.axes[1:4]]
     assert len(set(ticks)) == 4 and len(set(titles)) == 3 and all(len(text) <= 28 for text in ticks)
+
+
+def test_a_stuck_column_is_no_change():
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    x[300:340, 1] = 0.5
+    drawn = figure(compute(pipeline_of(Model(k=2)), Table("t", ("flow", "hum"), x)))
+    words = {text.get_text() for axes in drawn.axes if axes.get_legend() for text in axes.get_legend().get_texts()}
+    assert {"a column is stuck", "this column is stuck"} <= words and "this column changed" not in words

@@ -12,6 +12,11 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
+from icvi_jax.cli.compute import compute
+from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.options import Model
+from icvi_jax.report.page import write_page
+from icvi_jax.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +169,41 @@ def test_the_legend_says_which_columns_changed(driver, distressed):
         others.append(legend.text)
     assert not all("change of temp, hum" in text.replace("│", "") for text in others)  # each node has its own
     assert "on the curve of a column, that the column changed" not in driver.find_element("tag name", "body").text
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory):
+    """A column that changes after another one got stuck, and what the terminal said."""
+    folder, rng = tmp_path_factory.mktemp("stuck"), np.random.default_rng(0)
+    x = rng.normal(size=(800, 2))
+    x[300:340, 1], x[600:, 0] = 0.5, x[600:, 0] + 9
+    np.savez(folder / "f.npz", X=x, features=["flow", "hum"])
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(["run", str(folder / "f.npz"), "-k", "2", "--out", str(folder)]) == 0
+    return folder / "report.html", out.getvalue()
+
+
+def test_a_stuck_column_is_no_change_and_events_are_in_time_order(driver, stuck):
+    browser.open_report(driver, stuck[0])
+    legend = driver.find_element("id", "legend").text.replace("│", "")
+    assert "▼ stuck: hum" in legend and "▼ change of flow" in legend and "change of flow, hum" not in legend
+    told = [item.text for item in driver.find_elements("css selector", "#story li")]
+    at = [int(found[1]) for found in (re.search(r"at sample (\d+) ", text) for text in told) if found]
+    assert len(at) >= 3 and at == sorted(at), told
+
+
+def test_clusters_are_drawn_whatever_their_names(driver, tmp_path):
+    x = np.random.default_rng(0).normal(size=(400, 1))
+    result = compute(pipeline_of(Model(k=2)), Table("t", ("v",), x))
+    write_page(result._replace(label=result.label + 17), tmp_path / "report.html")  # 17 and 18 of 2 clusters
+    browser.open_report(driver, tmp_path / "report.html")
+    script = """const c = document.querySelector('#curves canvas:last-child'), g = c.getContext('2d');
+                const d = g.getImageData(0, 0, c.width, c.height).data;
+                for (let i = 0; i < d.length; i += 4) if (d[i] === 0xE6 && d[i + 1] === 0x9F && d[i + 2] === 0) return true;
+                return false"""
+    assert driver.execute_script(script), "the colour of cluster 17"
+    assert not driver.find_element("id", "scatterbox").is_displayed(), "one column: nothing to scatter"
+    assert not browser.errors(driver)
 
 
 UNITS = {

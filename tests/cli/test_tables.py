@@ -63,6 +63,18 @@ def test_a_name_twice_and_a_header_twice_are_read(tmp_path):
     assert table.features == ("flow", "flow (2)") and table.x.tolist() == [[10, 5], [20, 7]]
 
 
+@pytest.mark.parametrize("header", ["0,1,2", ",0,1"])
+def test_numbers_as_names_are_names(tmp_path, header):
+    table = read(put(tmp_path, "a.csv", f"{header}\n7,1.5,2.5\n8,3.5,4.5\n"))
+    assert len(table.x) == 2 and table.features[1:] == tuple(header.split(","))[1:]
+    assert read(put(tmp_path, "b.csv", "0,1,2\n3,4,5\n")).features == ("x1", "x2", "x3"), "whole numbers: a row"
+
+
+def test_rows_of_one_time_are_said(tmp_path):
+    table = read(put(tmp_path, "a.csv", "time,v\n1,30\n2,10\n2,20\n3,20\n"))
+    assert len(table.x) == 4 and table.notes == ("1 row with the time of another row: each counts as a sample",)
+
+
 def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
     table = read(put(tmp_path, "a.csv", "time,v\n3,30\n1,10\n2,20\n"))
     assert table.x[:, 0].tolist() == [10, 20, 30] and "sorted" in table.notes[0]
