@@ -12,7 +12,7 @@ from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.large import goes_large, large_command
 from icvi_jax.cli.model import settle
-from icvi_jax.cli.options import DATA, Alarms, Config, Data, InData, Model, Output, Source
+from icvi_jax.cli.options import DATA, InData, Job, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
 from icvi_jax.monitors import Budget
@@ -33,11 +33,7 @@ def fleet(
     node: Annotated[str, InData] = "",
     query: Annotated[str, Parameter(group=DATA, metavar="SQL")] = "",
     large: Annotated[bool | None, Parameter(group=DATA, negative="--no-large")] = None,
-    data: Data = Data(),
-    model: Model = Model(),
-    alarms: Alarms = Alarms(),
-    output: Output = Output(),
-    config: Config = Config(),
+    job: Job = Job(),
 ) -> int:
     """Validate many nodes at once, rank them by distress, and write readings and a report.
 
@@ -57,17 +53,18 @@ def fleet(
         is in several files. A run that was stopped goes on where it was.
     """
     if goes_large(source, node, query, large):
-        return large_command(source, query, node, data, model, alarms, output)
+        return large_command(source, query, node, job)
+    data, output, agree = job.data, job.output, job.alarms.agree
     check_output(output)
+    if agree < 1:
+        raise ValueError(f"--agree {agree}: expected 1 node or more")
     if source != "-" and Path(source).is_dir() and Path(source).resolve() == output.out.resolve():
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
-    pipe, budget, settings, notes = settle(fleet, model, alarms)
+    pipe, budget, settings, notes = settle(fleet, job.model, job.alarms)
     few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
     result = compute(pipe, fleet._replace(notes=(*fleet.notes, *notes, *few)), budget, settings)
-    if alarms.agree < 1:
-        raise ValueError(f"--agree {alarms.agree}: expected 1 node or more")
-    _summarize(result, write_all(result, output), alarms.agree, budget)
+    _summarize(result, write_all(result, output), agree, budget)
     return 0
 
 

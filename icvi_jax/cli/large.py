@@ -23,7 +23,7 @@ from icvi_jax.cli.alarms import with_any_rate
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import RAISED, compute, measured_text
 from icvi_jax.cli.model import settle
-from icvi_jax.cli.options import Alarms, Data, Model, Output
+from icvi_jax.cli.options import Job, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import say, tell_table, tell_written
 from icvi_jax.indices.health import trust_of
@@ -68,19 +68,21 @@ def goes_large(source: str, node: str, query: str, large: bool | None) -> bool:
     return bool(query) or (is_large(source, node) if large is None else large)
 
 
-def large_command(source: str, query: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
+def large_command(source: str, query: str, node: str, job: Job) -> int:
     """Divide, compute, rank, write, never with the table in memory; no second run may write there."""
+    output = job.output
     check_output(output)
     output.out.mkdir(parents=True, exist_ok=True)
     lock = locked(output.out / LOCK, f"--out {output.out}: another run is writing there")
     try:
-        return _large(source, query, node, data, model, alarms, output)
+        return _large(source, query, node, job)
     finally:
         lock.close()
         (output.out / LOCK).unlink(missing_ok=True)
 
 
-def _large(source: str, query: str, node: str, data: Data, model: Model, alarms: Alarms, output: Output) -> int:
+def _large(source: str, query: str, node: str, job: Job) -> int:
+    data, model, alarms, output = job.data, job.model, job.alarms, job.output
     if alarms.agree != 1:
         raise ValueError(f"--agree {alarms.agree}: not for a table of this size; alarms.csv has all alarms")
     hours = np.datetime64("2026-01-01", "us") + np.arange(300) * np.timedelta64(60, "s")

@@ -129,11 +129,13 @@ class Settled(NamedTuple):
     notes: list[str]
 
 
-def settle(fleet: Fleet, model: Model, alarms: Alarms) -> Settled:
-    """Choose what the options leave open."""
-    (model, which), spreads = choosing_k(model, len(fleet.nodes)), spreads_of(fleet)
-    alarms, season = in_season(alarms, fleet)
-    budget = budget_of(alarms, fleet)
-    pipe = pipeline_of(model, alarms=alarms, budget=budget)
-    notes = [*which, *about_model(model, fleet.features, spreads), *season]
+def settle(data: Table | Fleet, model: Model, alarms: Alarms, stream_k: int | None = None) -> Settled:
+    """Choose what the options leave open; `stream_k` is the k of a built-in stream."""
+    which: list[str] = []
+    if stream_k is None:
+        model, which = choosing_k(model, len(data.nodes) if isinstance(data, Fleet) else 1)
+    alarms, season = in_season(alarms, data)
+    budget = budget_of(alarms, data)
+    pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget)
+    notes = [*which, *about_model(model, data.features, spreads_of(data)), *season]
     return Settled(pipe, budget, settings_of(alarms, budget, pipe), notes)

@@ -118,6 +118,18 @@ class Config:
     command line take precedence."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What the commands for recordings share."""
+
+    data: Data = Data()
+    model: Model = Model()
+    alarms: Alarms = Alarms()
+    output: Output = Output()
+    config: Config = Config()
+
+
 @Parameter(name="*", group=DATA)
 @dataclass(frozen=True, kw_only=True)
 class Feed:

@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.cli.alarms import budget_of, in_season, settings_of
-from icvi_jax.cli.clusterers import choosing_k, clusterer_in
+from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
-from icvi_jax.cli.options import Alarms, Config, Data, InData, Model, Output, Source
+from icvi_jax.cli.model import settle
+from icvi_jax.cli.options import Alarms, Config, Data, InData, Job, Model, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import summarize
 from icvi_jax.report.result import judged_by_truth
@@ -93,11 +92,7 @@ def run(
     seed: Annotated[int, InData] = 0,
     label: Annotated[str, InData] = "",
     format: Annotated[Literal["auto", "sensorscope", "gas"], InData] = "auto",
-    data: Data = Data(),
-    model: Model = Model(),
-    alarms: Alarms = Alarms(),
-    output: Output = Output(),
-    config: Config = Config(),
+    job: Job = Job(),
 ) -> int:
     """Validate the clustering of one stream and write readings, a plot and a report.
 
@@ -113,19 +108,13 @@ def run(
     format
         `sensorscope`: a meteo file of that project. `gas`: a file of the UCI gas sensor array. `auto`: a plain table.
     """
-    check_output(output)
-    table, stream_k = table_of(source, seed, label, format, data)
-    model = choosing_k(model)[0] if stream_k is None else model
-    spreads = spreads_of(table)
-    alarms, season = in_season(alarms, table)
-    table = table._replace(notes=(*table.notes, *about_model(model, table.features, spreads), *season))
-    budget = budget_of(alarms, table)
-    pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget)
+    check_output(job.output)
+    table, stream_k = table_of(source, seed, label, format, job.data)
+    pipe, budget, settings, notes = settle(table, job.model, job.alarms, stream_k)
     check_length(table, clusterer_in(pipe).least(table.x.shape[1]) + 1)
-    result = compute(pipe, table, budget, settings_of(alarms, budget, pipe))
+    result = compute(pipe, table._replace(notes=(*table.notes, *notes)), budget, settings)
     result = result._replace(settings=(*result.settings, *judged_by_truth(result)))
-    written = write_all(result, output)
-    summarize(result, written)
+    summarize(result, write_all(result, job.output))
     return 0
 
 
@@ -149,10 +138,7 @@ def calibrate(
         Number of quiet streams that are made.
     """
     table, stream_k = table_of(source, 0, "", "auto", data)
-    model = choosing_k(model)[0] if stream_k is None else model
-    alarms, _ = in_season(alarms, table)
-    pipe = pipeline_of(model, stream_k, alarms=alarms, budget=budget_of(alarms, table))
-    found = icvi.calibrate(pipe, table.x, replicas=replicas)
+    found = icvi.calibrate(settle(table, model, alarms, stream_k).pipe, table.x, replicas=replicas)
     print(found)
     if found.ask > 0:
         print(f"--false-alarms {1e4 * found.ask:.3g}/10000")

@@ -99,7 +99,9 @@ def column_changes(axes: Axes, result: Result, feature: int) -> None:
             axes.axvline(x[sample], color=color, lw=0.7, alpha=0.7)
         if at.size:
             y = result.x[0, at, feature]
-            axes.plot(x[at], y, marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=f"this column {DID[name]}")
+            axes.plot(
+                x[at], y, marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=f"this column {DID[name]}"
+            )
     legend(axes)
 
 

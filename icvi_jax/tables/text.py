@@ -118,7 +118,8 @@ def layout(lines: list[str], shown: str) -> CsvLayout:
     except csv.Error:
         what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
         raise TableError(shown, what, skip + 1, 1) from None
-    named = first[not first[0].strip() :]  # pandas writes its index without a name, and columns without names as 0, 1, 2
+    # pandas writes its index without a name, and columns without names as 0, 1, 2
+    named = first[not first[0].strip() :]
     counted = len(named) > 1 and named == [str(n) for n in range(len(named))]
     values = all(map(_plain, first)) and any(field.strip().lower() not in MISSING for field in first)
     if values and not (counted and any("." in line for line in lines[1:])):

@@ -199,8 +199,8 @@ def test_clusters_are_drawn_whatever_their_names(driver, tmp_path):
     browser.open_report(driver, tmp_path / "report.html")
     script = """const c = document.querySelector('#curves canvas:last-child'), g = c.getContext('2d');
                 const d = g.getImageData(0, 0, c.width, c.height).data;
-                for (let i = 0; i < d.length; i += 4) if (d[i] === 0xE6 && d[i + 1] === 0x9F && d[i + 2] === 0) return true;
-                return false"""
+                for (let i = 0; i < d.length; i += 4) if (d[i] === 230 && d[i + 1] === 159 && d[i + 2] === 0) return 1;
+                return 0"""
     assert driver.execute_script(script), "the colour of cluster 17"
     assert not driver.find_element("id", "scatterbox").is_displayed(), "one column: nothing to scatter"
     assert not browser.errors(driver)
