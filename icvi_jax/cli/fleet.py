@@ -14,16 +14,16 @@ from icvi_jax.cli.large import goes_large, large_command
 from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import DATA, InData, Job, Source
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import say, tell_source, tell_table, tell_trust, tell_written
+from icvi_jax.cli.summary import collect, join, say, tell_alarms, tell_source, tell_trust, tell_worst, tell_written
 from icvi_jax.monitors import Budget
 from icvi_jax.report.alarm_text import at
 from icvi_jax.report.incidents import WITHIN, Incidents
-from icvi_jax.report.result import CHANGE, ONE_CLUSTER, Result, columns_of, distress_score, listeners, worst_first
+from icvi_jax.report.result import ONE_CLUSTER, Result
 from icvi_jax.tables import Fleet, TableError, read_fleet
 from icvi_jax.tables.table import seconds_of, some_names
 from icvi_jax.text import counted
 
-SHOWN, COLUMNS = 10, 3
+SHOWN = 10
 
 
 def fleet(
@@ -109,20 +109,10 @@ def _check(fleet: Fleet, needed: int) -> list[str]:
 def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budget | None = None) -> None:
     """Print the worst nodes."""
     tell_source(result)
-    score = distress_score(result)
-    listening = listeners(result)
-    for name in listening[:1]:
-        codes, standing = result.codes[name], result.standing[name]
-        once, still = counted(int(standing.any(axis=1).sum()), "node"), int(standing[:, -1].sum())
-        spikes = counted(int((codes == 1).sum()), "spike")
-        say(f"in distress at some time (by {name}): {once}; still: {still:,}; {spikes}")
+    times = np.arange(result.label.shape[1], dtype=float) if result.times is None else result.times
+    found = join([collect(result, np.arange(len(result.nodes)), lambda _, t: times[t])])
     tell_trust(result)
-    for name in columns_of(result):
-        codes = result.codes[name]
-        changes, nodes = int((codes > 0).sum()), int(codes.any(axis=1).sum())
-        if changes or name == CHANGE:
-            what = "changes of columns" if name == CHANGE else "stuck columns"
-            say(f"{what}: {changes:,}, in {counted(nodes, 'node')}")
+    tell_alarms(found, list(result.codes))
     told = incidents_of(result, max(agree, 2), budget) if len(result.nodes) > 1 else []
     which = (
         "as promised" if budget is not None and budget.agree > 1 else f"{max(agree, 2)} nodes or more within minutes"
@@ -130,34 +120,8 @@ def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budg
     say(f"incidents, {which}: {len(told) or 'none'}")
     for sentence in told[:SHOWN]:
         say(f"  {sentence}")
-    rows = []
-    for n in worst_first(result)[:SHOWN]:
-        trust = [f"{one.word} {one.value:.2f}".replace(" nan", "") for one in result.trust[n : n + 1]]
-        rows.append((result.nodes[n], f"{score[n]:.3g}", *trust, *_alarms(result, int(n), listening[:1])))
     lone = int((result.k.max(axis=1) == 1).sum())
     if lone:
         say(f"in {lone:,} of {counted(len(result.nodes), 'node')}: {ONE_CLUSTER}")
-    heads = ["trust"] if result.trust else []
-    heads += [head for _ in listening[:1] for head in ("spikes", "in distress")]
-    heads += ["columns that changed"] if len(result.codes) > len(listening) else []
-    tell_table(("worst nodes", "score", *heads, "first alarm"), rows)
+    tell_worst(found, result.nodes, result.features, list(result.codes), result.times is not None)
     tell_written(written)
-
-
-def _alarms(result: Result, n: int, listening: list[str]) -> list[str]:
-    """The cells of one node: spikes, how long it was in distress, how often each column changed, the first alarm."""
-    cells = []
-    for name in listening:
-        standing = result.standing[name][n][np.isfinite(result.x[n]).any(axis=1)]
-        cells += [
-            str(int((result.codes[name][n] == 1).sum())),
-            f"{100 * standing.mean() if standing.size else 0:.3g} %",
-        ]
-    first = [int(np.argmax(codes[n] > 0)) for codes in result.codes.values() if codes[n].any()]
-    for name in columns_of(result)[:1]:
-        causes = result.causes[name][n][result.codes[name][n] > 0]
-        counts = np.bincount(causes[causes >= 0], minlength=len(result.features))
-        often = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
-        some = [f"{result.features[j]} {counts[j]}×" for j in often[:COLUMNS]]
-        cells.append(", ".join(some) + (" …" if len(often) > COLUMNS else "") or "–")
-    return [*cells, at(result, min(first)) if first else "–"]

@@ -12,11 +12,9 @@ import time as clock
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 import icvi_jax as icvi
 from icvi_jax.cli.alarms import with_any_rate
@@ -25,20 +23,8 @@ from icvi_jax.cli.compute import RAISED, compute, measured_text
 from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import Job, Output
 from icvi_jax.cli.outputs import check_output, write_all
-from icvi_jax.cli.summary import say, tell_table, tell_written
-from icvi_jax.indices.health import trust_of
-from icvi_jax.report.alarm_text import alarm_word, count_alarms
-from icvi_jax.report.alarm_text import clock as in_words
-from icvi_jax.report.result import (
-    CHANGE,
-    COLUMN_ALARMS,
-    Result,
-    distress_score,
-    listeners,
-    missing_share,
-    present,
-)
-from icvi_jax.report.trust import WORDS
+from icvi_jax.cli.summary import Found, collect, join, tell_alarms, tell_head, tell_treatment, tell_worst, tell_written
+from icvi_jax.report.alarm_text import alarm_word
 from icvi_jax.tables import Fleet, TableError, whole, write_table
 from icvi_jax.tables.fleet import align, first_notes
 from icvi_jax.tables.large import Bucket, LargeTable, is_large, is_url, parquet_files
@@ -47,17 +33,8 @@ from icvi_jax.text import say as note
 from icvi_jax.watch.locking import locked
 
 UNFINISHED, SOURCE, LOCK = "unfinished", "source.json", "unfinished.lock"
-SHOWN_NODES, SHOWN_ROWS, WORST = 1000, 2_000_000, 10
-"""Nodes and rows in the report; nodes in the terminal."""
-Arrays = dict[str, np.ndarray]
-
-
-class Found(NamedTuple):
-    """What is known of each node, of each alarm, and the notes of each bucket."""
-
-    nodes: Arrays
-    alarms: Arrays
-    notes: list[list[str]]
+SHOWN_NODES, SHOWN_ROWS = 1000, 2_000_000
+"""Nodes and rows in the report."""
 
 
 def goes_large(source: str, node: str, query: str, large: bool | None) -> bool:
@@ -105,10 +82,10 @@ def _large(source: str, query: str, node: str, job: Job) -> int:
             f"--false-alarms {alarms.false_alarms}: so few are promised for incidents only, which are not told for a "
             f"table of this size; ask for at least {least} per {budget.per}"
         )
-    found = _compute_all(pipe, table, folder)
+    found, said = _compute_all(pipe, table, folder)
     notes = [*table.notes, *more]
-    said = [re.sub(r"(error codes in .* as missing): [^;]*", r"\1", one) for some in found.notes for one in some]
-    notes += first_notes(list(dict.fromkeys(said)))
+    told = [re.sub(r"(error codes in .* as missing): [^;]*", r"\1", one) for some in said for one in some]
+    notes += first_notes(list(dict.fromkeys(told)))
     notes += _few(table, found, clusterer_in(pipe).least(len(table.features)) + 1)
     if budget is not None:
         raised = (int(found.nodes[name].sum()) for name in ("raised", "again", "samples"))
@@ -116,7 +93,12 @@ def _large(source: str, query: str, node: str, job: Job) -> int:
     paths = _write_tables(pipe, table, found, output)
     notes.append(_write_report(pipe, table, found, settings, notes, output))
     paths += [output.out / name for name in (output.readings, "plot.png", "report.html")]
-    _summarize(pipe, table, found, settings, notes, paths)
+    samples = int(found.nodes["samples"].sum())
+    tell_head(table.shown, f"{len(table.nodes):,} nodes, ", samples, "", table.features)
+    tell_treatment(settings, notes, bool(found.nodes["overflow"].any()))
+    tell_alarms(found, list(pipe.monitors))
+    tell_worst(found, table.nodes, table.features, list(pipe.monitors), bool(table.time_name))
+    tell_written(paths)
     shutil.rmtree(folder)
     return 0
 
@@ -134,8 +116,8 @@ def _claim(folder: Path, mine: str) -> None:
         draft.write_text(mine, encoding="utf-8")
 
 
-def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> Found:
-    """Compute the buckets that are not done; each one is written when it is."""
+def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> tuple[Found, list[list[str]]]:
+    """Compute the buckets that are not done, each one written when it is; returns also the notes of each."""
     paths = [folder / f"done-{b}.npz" for b in range(table.buckets)]
     todo = [b for b, path in enumerate(paths) if not path.exists()]
     rows = np.bincount(table.bucket_of, weights=table.lengths, minlength=table.buckets).astype(np.int64)
@@ -147,60 +129,13 @@ def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> Found:
         names = tuple(table.nodes[n] for n in bucket.nodes)
         result = compute(pipe, Fleet(table.shown, names, table.features, bucket.x), bar=False)
         with whole(paths[b]) as draft, draft.open("wb") as file:
-            np.savez(file, **_summary(result, bucket, list(pipe.monitors)))  # type: ignore[arg-type]
+            kept = collect(result, bucket.nodes, bucket.when) | {"notes": np.array(json.dumps(bucket.notes))}
+            np.savez(file, **kept)  # type: ignore[arg-type]
         done += int(rows[b])
         shown.tell(done)
     shown.end()
     parts = [dict(np.load(path)) for path in paths]
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name != "notes"}
-    alarms = {name[6:]: values for name, values in joined.items() if name.startswith("alarm ")}
-    nodes = {name: values for name, values in joined.items() if not name.startswith("alarm ")}
-    order = np.argsort(nodes["node"], kind="stable")
-    by_time = np.lexsort((alarms["monitor"], alarms["sample"], alarms["node"], alarms["time"]))
-    return Found(
-        {name: values[order] for name, values in nodes.items()},
-        {name: values[by_time] for name, values in alarms.items()},
-        [json.loads(str(part["notes"])) for part in parts],
-    )
-
-
-def _summary(result: Result, bucket: Bucket, monitors: list[str]) -> Arrays:
-    """What stays of a bucket."""
-    there = present(result)
-    made: Arrays = {
-        "node": bucket.nodes,
-        "score": distress_score(result),
-        "samples": there.sum(axis=1),
-        "complete": result.seen.sum(axis=1),
-        "missing": missing_share(result),
-        "overflow": np.asarray(result.overflow.any(axis=1)),
-        "notes": np.array(json.dumps(bucket.notes)),
-    }
-    if result.trust:
-        made["trust"] = np.array([one.value for one in result.trust])
-    for name in listeners(result)[:1]:
-        standing = result.standing[name]
-        made |= {"distress": (standing & there).sum(axis=1), "still": standing[:, -1]}
-    for name, values in result.values.items():
-        worse = np.fmax if result.about[name].goal == "min" else np.fmin
-        made[f"worst {name}"] = worse.reduce(np.where(result.seen, values, np.nan), axis=1)
-        made[f"last {name}"] = values[:, -1]
-    counts = np.zeros((2, len(bucket.nodes)), np.int64)
-    found = [np.nonzero(codes) for codes in result.codes.values()]
-    for n in np.unique(np.concatenate([rows for rows, _ in found])):
-        counts[:, n] = count_alarms({name: codes[n : n + 1] for name, codes in result.codes.items()})
-    made |= {"raised": counts[0], "again": counts[1]}
-    n, t = (np.concatenate(some) for some in zip(*found))
-
-    def picked(field: dict[str, NDArray[np.generic]]) -> NDArray[np.generic]:
-        return np.concatenate([field[name][where] for name, where in zip(result.codes, found)])
-
-    made |= {"alarm node": bucket.nodes[n], "alarm sample": t, "alarm code": picked({**result.codes})}
-    made["alarm time"] = t.astype(float) if bucket.times is None else bucket.times[bucket.starts[n] + t]
-    made["alarm monitor"] = np.repeat([monitors.index(name) for name in result.codes], [len(rows) for rows, _ in found])
-    for word, field in (("cause", result.causes), ("score", result.score), ("p", result.chances)):
-        made[f"alarm {word}"] = picked({**field})
-    return made
+    return join(parts), [json.loads(str(part["notes"])) for part in parts]
 
 
 def _ahead(table: LargeTable, todo: Sequence[int]) -> Iterator[Bucket]:
@@ -292,48 +227,3 @@ def _write_report(
     result = compute(pipe, fleet, None, settings, bar=False)
     write_all(result._replace(everyone=found.nodes["score"].astype(np.float64)), output)
     return said
-
-
-def _summarize(
-    pipe: icvi.Pipeline,
-    table: LargeTable,
-    found: Found,
-    settings: tuple[tuple[str, str], ...],
-    notes: list[str],
-    paths: list[Path],
-) -> None:
-    """Print the worst nodes."""
-    nodes, alarms, monitors = found.nodes, found.alarms, list(pipe.monitors)
-    samples = int(nodes["samples"].sum())
-    say(f"{table.shown}: {len(table.nodes):,} nodes, {samples:,} samples, {', '.join(table.features)}")
-    for word, value in settings:
-        say(f"  {word}: {value}")
-    for sentence in notes:
-        say(f"  note: {sentence}")
-    if nodes["overflow"].any():
-        say("  note: more clusters were needed than there is room for: raise --capacity or --slots")
-    worst = np.argsort(-nodes["score"], kind="stable")[:WORST]
-    heads, cells = ["worst nodes", "score"], [[table.nodes[n] for n in nodes["node"][worst]]]
-    cells.append([f"{score:.3g}" for score in nodes["score"][worst]])
-    for name in [name for name in monitors if name not in COLUMN_ALARMS][:1]:
-        once, still = counted(int((nodes["distress"] > 0).sum()), "node"), int(nodes["still"].sum())
-        spikes = int(((alarms["monitor"] == monitors.index(name)) & (alarms["code"] == 1)).sum())
-        say(f"in distress at some time (by {name}): {once}; still: {still:,}; {counted(spikes, 'spike')}")
-        heads.append("in distress")
-        share = 100 * nodes["distress"][worst] / np.maximum(nodes["samples"][worst], 1)
-        cells.append([f"{one:.3g} %" for one in share])
-    if "trust" in nodes:
-        words = [trust_of(float(one)) or "unknown" for one in nodes["trust"]]
-        some = ", ".join(f"{word} in {counted(words.count(word), 'node')}" for word in WORDS if word in words)
-        say(f"trust at the end: {some}")
-        heads.append("trust")
-        cells.append([words[n] for n in worst])
-    for name in (name for name in COLUMN_ALARMS if name in monitors):
-        mine = alarms["node"][alarms["monitor"] == monitors.index(name)]
-        if len(mine) or name == CHANGE:
-            what = "changes of columns" if name == CHANGE else "stuck columns"
-            say(f"{what}: {len(mine):,}, in {counted(len(np.unique(mine)), 'node')}")
-    first = [alarms["time" if table.time_name else "sample"][alarms["node"] == n][:1] for n in nodes["node"][worst]]
-    cells.append([in_words(some[0]) if len(some) else "–" for some in first])
-    tell_table((*heads, "first alarm"), list(zip(*cells)))
-    tell_written(paths)

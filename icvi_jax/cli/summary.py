@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms, indices_add
-from icvi_jax.report.result import CHANGE, ONE_CLUSTER, STUCK, Result
-from icvi_jax.report.trust import HEALTH, trust_before, trust_counts
-from icvi_jax.text import one_line
+from icvi_jax.indices.health import trust_of
+from icvi_jax.report.alarm_text import alarm_sentences, at, clock, count_alarms, indices_add
+from icvi_jax.report.result import (
+    CHANGE,
+    COLUMN_ALARMS,
+    ONE_CLUSTER,
+    STUCK,
+    Result,
+    distress_score,
+    listeners,
+    missing_share,
+    present,
+)
+from icvi_jax.report.trust import HEALTH, Trust, trust_before, trust_counts
+from icvi_jax.text import counted, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 160  # where the output is not a terminal: a table in a file or a pipe need not wrap
 T = TypeVar("T")
+Arrays: TypeAlias = dict[str, np.ndarray]
+When: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], np.ndarray]
 
 
 def console() -> Console:
@@ -110,38 +125,143 @@ def datasets() -> int:
     return 0
 
 
-MOST_SENTENCES, MOST_COLUMNS, MOST_TIMES = 20, 30, 5
+MOST_SENTENCES, MOST_COLUMNS, MOST_TIMES, WORST, COLUMNS = 20, 30, 5, 10, 3
 WHOSE = {CHANGE: "alarms of columns", STUCK: "stuck columns"}
 GOOD = {"min": "small", "max": "large"}
 
 
 def tell_source(result: Result, unit: str = "nodes") -> None:
     """Print what was read and how it was treated."""
-    steps = result.label.shape[1]
-    readings = int(np.isfinite(result.x).any(axis=2).sum()) if len(result.nodes) > 1 and unit == "nodes" else steps
-    span = f"{readings:,} samples" + (
-        "" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}"
-    )
-    many = f"{len(result.nodes):,} {unit}, " if len(result.nodes) > 1 else ""
-    more = f" and {len(result.features) - MOST_COLUMNS:,} more" if len(result.features) > MOST_COLUMNS else ""
-    say(f"{result.name}: {many}{span}, {', '.join(result.features[:MOST_COLUMNS])}{more}")
-    for word, value in result.settings:
-        say(f"  {word}: {value}")
-    for note in result.notes:
-        say(f"  note: {note}")
-    if result.overflow.any():
-        say("  note: more clusters were needed than there is room for: raise --capacity or --slots")
+    steps, several = result.label.shape[1], len(result.nodes) > 1
+    readings = int(np.isfinite(result.x).any(axis=2).sum()) if several and unit == "nodes" else steps
+    span = "" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}"
+    tell_head(result.name, f"{len(result.nodes):,} {unit}, " if several else "", readings, span, result.features)
+    tell_treatment(result.settings, result.notes, bool(result.overflow.any()))
+
+
+def tell_head(name: str, many: str, samples: int, span: str, features: Sequence[str]) -> None:
+    """Print what was read."""
+    more = f" and {len(features) - MOST_COLUMNS:,} more" if len(features) > MOST_COLUMNS else ""
+    say(f"{name}: {many}{samples:,} samples{span}, {', '.join(features[:MOST_COLUMNS])}{more}")
+
+
+def tell_treatment(settings: Sequence[tuple[str, str]], notes: Sequence[str], overflow: bool) -> None:
+    """Print the settings and the notes."""
+    full = ["more clusters were needed than there is room for: raise --capacity or --slots"] if overflow else []
+    for line in (*(f"{word}: {value}" for word, value in settings), *(f"note: {note}" for note in (*notes, *full))):
+        say(f"  {line}")
 
 
 def tell_trust(result: Result) -> None:
-    """Print how far the clusters can be trusted at the end, and when they could not before."""
-    if len(result.trust) > 1:
-        say(f"trust at the end: {trust_counts(result.trust)}")
-    for trust in result.trust[:1] if len(result.trust) == 1 else ():
+    """Print how far the clusters of one stream can be trusted at the end, and when they could not before."""
+    for trust in result.trust if len(result.trust) == 1 else ():
         say(f"trust: {trust.word}; {trust.text}")
         before = trust_before(result.values[HEALTH][0], lambda t: at(result, t))
         for sentence in before[-MOST_TIMES:]:
             say(f"  {sentence}")
+
+
+class Found(NamedTuple):
+    """What is known of each node, in their order, and of each alarm, in time order."""
+
+    nodes: Arrays
+    alarms: Arrays
+
+
+def collect(result: Result, numbers: NDArray[np.int64], when: When) -> Arrays:
+    """What a summary needs of a result: of each node, by its number, and of each alarm under names "alarm …"; `when`
+    gives the times of samples."""
+    there, monitors = present(result), list(result.codes)
+    made: Arrays = {
+        "node": numbers,
+        "score": distress_score(result),
+        "samples": there.sum(axis=1),
+        "complete": result.seen.sum(axis=1),
+        "missing": missing_share(result),
+        "overflow": np.asarray(result.overflow.any(axis=1)),
+    }
+    if result.trust:
+        made["trust"] = np.array([one.value for one in result.trust])
+    for name in listeners(result)[:1]:
+        standing = result.standing[name]
+        made |= {"distress": (standing & there).sum(axis=1), "still": standing[:, -1]}
+    for name, values in result.values.items():
+        worse = np.fmax if result.about[name].goal == "min" else np.fmin
+        made[f"worst {name}"] = worse.reduce(np.where(result.seen, values, np.nan), axis=1)
+        made[f"last {name}"] = values[:, -1]
+    counts = np.zeros((2, len(numbers)), np.int64)
+    found = [np.nonzero(codes) for codes in result.codes.values()]
+    for n in np.unique(np.concatenate([rows for rows, _ in found])):
+        counts[:, n] = count_alarms({name: codes[n : n + 1] for name, codes in result.codes.items()})
+    made |= {"raised": counts[0], "again": counts[1]}
+    n, t = (np.concatenate(some) for some in zip(*found))
+
+    def picked(field: Mapping[str, NDArray[np.generic]]) -> NDArray[np.generic]:
+        return np.concatenate([field[name][where] for name, where in zip(result.codes, found)])
+
+    made |= {"alarm node": numbers[n], "alarm sample": t, "alarm code": picked(result.codes), "alarm time": when(n, t)}
+    made["alarm monitor"] = np.repeat(np.arange(len(monitors)), [len(rows) for rows, _ in found])
+    for word, field in (("cause", result.causes), ("score", result.score), ("p", result.chances)):
+        made[f"alarm {word}"] = picked(field)
+    return made
+
+
+def join(parts: Sequence[Arrays]) -> Found:
+    """What several calls of `collect` say together."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name != "notes"}
+    alarms = {name[6:]: values for name, values in joined.items() if name.startswith("alarm ")}
+    nodes = {name: values for name, values in joined.items() if not name.startswith("alarm ")}
+    order = np.argsort(nodes["node"], kind="stable")
+    by_time = np.lexsort((alarms["monitor"], alarms["sample"], alarms["node"], alarms["time"]))
+    return Found(
+        {name: values[order] for name, values in nodes.items()},
+        {name: values[by_time] for name, values in alarms.items()},
+    )
+
+
+def tell_alarms(found: Found, monitors: list[str]) -> None:
+    """Print how many nodes had which alarms, and how far their clusters can be trusted."""
+    nodes, alarms = found
+    for name in [name for name in monitors if name not in COLUMN_ALARMS][:1]:
+        once, still = counted(int((nodes["distress"] > 0).sum()), "node"), int(nodes["still"].sum())
+        spikes = int(((alarms["monitor"] == monitors.index(name)) & (alarms["code"] == 1)).sum())
+        say(f"in distress at some time (by {name}): {once}; still: {still:,}; {counted(spikes, 'spike')}")
+    if len(nodes.get("trust", ())) > 1:
+        trusts = (Trust(value, trust_of(value) or "unknown", "") for value in nodes["trust"].tolist())
+        say(f"trust at the end: {trust_counts(tuple(trusts))}")
+    for name in (name for name in COLUMN_ALARMS if name in monitors):
+        mine = alarms["node"][alarms["monitor"] == monitors.index(name)]
+        if len(mine) or name == CHANGE:
+            what = "changes of columns" if name == CHANGE else "stuck columns"
+            say(f"{what}: {len(mine):,}, in {counted(len(np.unique(mine)), 'node')}")
+
+
+def tell_worst(
+    found: Found, names: Sequence[str], features: Sequence[str], monitors: list[str], timed: bool = True
+) -> None:
+    """Print the worst nodes."""
+    nodes, alarms = found
+    listening = [name for name in monitors if name not in COLUMN_ALARMS][:1]
+    columns = [name for name in COLUMN_ALARMS if name in monitors][:1]
+    heads = ["worst nodes", "score", *(["trust"] if "trust" in nodes else [])]
+    heads += [head for _ in listening for head in ("spikes", "in distress")]
+    rows = []
+    for n in np.argsort(-nodes["score"], kind="stable")[:WORST]:
+        mine = {key: values[alarms["node"] == n] for key, values in alarms.items()}
+        cells = [names[n], f"{nodes['score'][n]:.3g}"]
+        for value in nodes["trust"][n : n + 1].tolist() if "trust" in nodes else ():
+            cells.append(f"{trust_of(value) or 'unknown'} {value:.2f}".replace(" nan", ""))
+        for name in listening:
+            cells.append(str(int(((mine["monitor"] == monitors.index(name)) & (mine["code"] == 1)).sum())))
+            cells.append(f"{100 * nodes['distress'][n] / max(1, nodes['samples'][n]):.3g} %")
+        for name in columns:
+            causes = mine["cause"][(mine["monitor"] == monitors.index(name)) & (mine["cause"] >= 0)]
+            often = Counter(causes.tolist()).most_common()
+            some = [f"{features[j]} {many}×" for j, many in sorted(often, key=lambda one: (-one[1], one[0]))]
+            cells.append(", ".join(some[:COLUMNS]) + (" …" if len(some) > COLUMNS else "") or "–")
+        first = mine["time"][:1]
+        rows.append([*cells, (clock(first[0]) if timed else f"sample {mine['sample'][0]}") if len(first) else "–"])
+    tell_table((*heads, *("columns that changed" for _ in columns), "first alarm"), rows)
 
 
 def summarize(result: Result, written: list[Path]) -> None:

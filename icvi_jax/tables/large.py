@@ -101,6 +101,10 @@ class Bucket(NamedTuple):
     starts: NDArray[np.int64]
     notes: list[str]
 
+    def when(self, n: NDArray[np.int64], t: NDArray[np.int64]) -> Times:
+        """The times of samples t of nodes n, both counted here."""
+        return t.astype(float) if self.times is None else self.times[self.starts[n] + t]
+
 
 class LargeTable:
     """A table with a node column in Parquet files or a database, or a folder with a Parquet file for each node.
