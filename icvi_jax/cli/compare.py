@@ -153,7 +153,7 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
     if not spoke:
         return "none", f"none of {len(changes)}" if changes else ""
     name, sample = min(spoke.items(), key=lambda item: item[1])
-    first = f"{name} ({at(result, sample)})"
+    first = f"{name} ({at(result.times, sample)})"
     if not changes:
         return first, ""
     scores = {

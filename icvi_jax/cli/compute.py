@@ -102,7 +102,9 @@ def trusted(pipe: icvi.Pipeline, result: Result, state: PipelineState | None) ->
     values = result.values.get(HEALTH)
     if values is None or state is None:
         return ()
-    return tuple(trust_now(row, why, lambda t: at(result, t)) for row, why in zip(values, reasons_of(pipe, state)))
+    return tuple(
+        trust_now(row, why, lambda t: at(result.times, t)) for row, why in zip(values, reasons_of(pipe, state))
+    )
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:

@@ -80,7 +80,7 @@ def incidents_of(result: Result, agree: int, budget: Budget | None = None) -> li
     for t, n, name in sorted(raised):
         cause = int(result.causes[name][n, t]) if name in result.causes else -1
         column = result.features[cause] if cause >= 0 else ""
-        text = group.add(result.nodes[n], float(times[t]), at(result, t), column, len(result.nodes))
+        text = group.add(result.nodes[n], float(times[t]), at(result.times, t), column, len(result.nodes))
         if text:
             found[group.members[0].node, group.members[0].at] = text
     return list(found.values())
@@ -110,7 +110,7 @@ def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budg
     """Print the worst nodes."""
     tell_source(result)
     times = np.arange(result.label.shape[1], dtype=float) if result.times is None else result.times
-    found = join([collect(result, np.arange(len(result.nodes)), lambda _, t: times[t])])
+    found = join([collect(result, list(result.codes), np.arange(len(result.nodes)), lambda _, t: times[t])])
     tell_trust(result)
     tell_alarms(found, list(result.codes))
     told = incidents_of(result, max(agree, 2), budget) if len(result.nodes) > 1 else []

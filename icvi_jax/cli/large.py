@@ -129,7 +129,9 @@ def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> tuple[
         names = tuple(table.nodes[n] for n in bucket.nodes)
         result = compute(pipe, Fleet(table.shown, names, table.features, bucket.x), bar=False)
         with whole(paths[b]) as draft, draft.open("wb") as file:
-            kept = collect(result, bucket.nodes, bucket.when) | {"notes": np.array(json.dumps(bucket.notes))}
+            kept = collect(result, list(pipe.monitors), bucket.nodes, bucket.when) | {
+                "notes": np.array(json.dumps(bucket.notes))
+            }
             np.savez(file, **kept)  # type: ignore[arg-type]
         done += int(rows[b])
         shown.tell(done)

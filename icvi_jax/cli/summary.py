@@ -134,7 +134,7 @@ def tell_source(result: Result, unit: str = "nodes") -> None:
     """Print what was read and how it was treated."""
     steps, several = result.label.shape[1], len(result.nodes) > 1
     readings = int(np.isfinite(result.x).any(axis=2).sum()) if several and unit == "nodes" else steps
-    span = "" if result.times is None else f" from {at(result, 0)} to {at(result, steps - 1)}"
+    span = "" if result.times is None else f" from {at(result.times, 0)} to {at(result.times, steps - 1)}"
     tell_head(result.name, f"{len(result.nodes):,} {unit}, " if several else "", readings, span, result.features)
     tell_treatment(result.settings, result.notes, bool(result.overflow.any()))
 
@@ -156,7 +156,7 @@ def tell_trust(result: Result) -> None:
     """Print how far the clusters of one stream can be trusted at the end, and when they could not before."""
     for trust in result.trust if len(result.trust) == 1 else ():
         say(f"trust: {trust.word}; {trust.text}")
-        before = trust_before(result.values[HEALTH][0], lambda t: at(result, t))
+        before = trust_before(result.values[HEALTH][0], lambda t: at(result.times, t))
         for sentence in before[-MOST_TIMES:]:
             say(f"  {sentence}")
 
@@ -168,10 +168,10 @@ class Found(NamedTuple):
     alarms: Arrays
 
 
-def collect(result: Result, numbers: NDArray[np.int64], when: When) -> Arrays:
+def collect(result: Result, monitors: Sequence[str], numbers: NDArray[np.int64], when: When) -> Arrays:
     """What a summary needs of a result: of each node, by its number, and of each alarm under names "alarm …"; `when`
     gives the times of samples."""
-    there, monitors = present(result), list(result.codes)
+    there = present(result)
     made: Arrays = {
         "node": numbers,
         "score": distress_score(result),
@@ -200,7 +200,7 @@ def collect(result: Result, numbers: NDArray[np.int64], when: When) -> Arrays:
         return np.concatenate([field[name][where] for name, where in zip(result.codes, found)])
 
     made |= {"alarm node": numbers[n], "alarm sample": t, "alarm code": picked(result.codes), "alarm time": when(n, t)}
-    made["alarm monitor"] = np.repeat(np.arange(len(monitors)), [len(rows) for rows, _ in found])
+    made["alarm monitor"] = np.repeat([monitors.index(name) for name in result.codes], [len(rows) for rows, _ in found])
     for word, field in (("cause", result.causes), ("score", result.score), ("p", result.chances)):
         made[f"alarm {word}"] = picked(field)
     return made

@@ -77,6 +77,7 @@ def describe(
     >>> describe("change", "flow", np.array([3.0] * 40 + [9.0]), 1e-4).text
     'flow rose from about 3 to 9 (by chance once in about 150,000 rows)'
     """
+    column = f"column {column}" if column.isdecimal() else column
     if monitor == STUCK:
         return _describe_stuck(column, recent, p)
     chance = BLOCK / p if p > 0 else math.inf if p == 0 else math.nan
@@ -160,9 +161,9 @@ def unusual_reading(x: NDArray[np.float64], features: Sequence[str], units: Mapp
     return f"{features[column]} is {now}{unit}, usually about {usual}{unit}"
 
 
-def at(result: Result, sample: int) -> str:
+def at(times: Sequence[object] | NDArray[np.generic] | None, sample: int) -> str:
     """The time of a sample."""
-    return f"sample {sample}" if result.times is None else clock(result.times[sample])
+    return f"sample {sample}" if times is None else clock(times[sample])
 
 
 def alarm_sentences(result: Result, node: int, names: Sequence[str]) -> list[tuple[int, str, str]]:
@@ -172,7 +173,7 @@ def alarm_sentences(result: Result, node: int, names: Sequence[str]) -> list[tup
         codes, seen = result.codes[name][node], result.seen[node]
         if name in COLUMN_ALARMS:
             for t, one in changes_of(result, node, name):
-                text = f"at {at(result, t)} {one.text}{_soon_over(result, node, name, t, one)}"
+                text = f"at {at(result.times, t)} {one.text}{_soon_over(result, node, name, t, one)}"
                 found.append((t, name, text))
         elif codes.any():
             told = zip(episodes(codes, seen), story(codes, result.times, seen))
@@ -190,15 +191,28 @@ def _soon_over(result: Result, node: int, name: str, t: int, one: AlarmText) -> 
 
 def changes_of(result: Result, node: int, name: str) -> list[tuple[int, AlarmText]]:
     """The alarms of columns of a node: the sample of each, and what it says."""
-    codes, there = result.codes[name][node], np.flatnonzero(np.isfinite(result.x[node]).any(axis=1))
-    found, before = [], {-1: 0}
+    codes, causes, chances = result.codes[name][node], result.causes[name][node], result.chances[name][node]
+    return _changes(name, codes, causes, chances, result.x[node], result.features)
+
+
+def _changes(
+    name: str,
+    codes: NDArray[np.generic],
+    causes: NDArray[np.generic],
+    chances: NDArray[np.generic],
+    x: NDArray[np.float64] | None,
+    features: Sequence[str],
+) -> list[tuple[int, AlarmText]]:
+    """The alarms of columns in the readings of one stream; `x` (T, p) tells from what to what."""
+    # rows without a reading do not count: a watch has none
+    there = np.arange(len(codes)) if x is None else np.flatnonzero(np.isfinite(x).any(axis=1))
+    found, before = [], dict[int, int]()
     for t in np.flatnonzero(codes).tolist():
-        cause, p = int(result.causes[name][node, t]), float(result.chances[name][node, t])
-        row = int(np.searchsorted(there, t, side="right"))  # rows without a reading do not count: a watch has none
-        recent = result.x[node, there[max(0, row - RECENT) : row], cause] if cause >= 0 else np.zeros(0)
-        times = before.get(cause, 0)
-        before[cause] = times + 1
-        found.append((t, describe(name, result.features[cause] if cause >= 0 else "", recent, p, times, row)))
+        j, row = int(causes[t]), int(np.searchsorted(there, t, side="right"))
+        known = "" if j < 0 else features[j] if features else str(j)
+        recent = x[there[max(0, row - RECENT) : row], j] if x is not None and j >= 0 else np.zeros(0)
+        found.append((t, describe(name, known, recent, float(chances[t]), before.get(j, 0), row)))
+        before[j] = before.get(j, 0) + 1
     return found
 
 
@@ -325,17 +339,8 @@ def told_columns(
     times: Sequence[object] | NDArray[np.generic] | None = None,
 ) -> list[str]:
     """One sentence for each alarm of a column in the readings of one stream; `x` (T, p) tells from what to what."""
-    cause, p = np.asarray(alarm.cause), np.asarray(alarm.p)
-    said, before = [], dict[int, int]()
-    for t in np.flatnonzero(np.asarray(alarm.code)).tolist():
-        j = int(cause[t])
-        known = features[j] if features and j >= 0 else str(j)
-        column = "" if j < 0 else f"column {known}" if known.isdecimal() else known
-        recent = x[max(0, t - RECENT + 1) : t + 1, j] if x is not None and j >= 0 else np.zeros(0)
-        when = f"sample {t}" if times is None else clock(times[t])
-        said.append(f"at {when} {describe(name, column, recent, float(p[t]), before.get(j, 0), t + 1).text}")
-        before[j] = before.get(j, 0) + 1
-    return said
+    codes, causes, chances = np.asarray(alarm.code), np.asarray(alarm.cause), np.asarray(alarm.p)
+    return [f"at {at(times, t)} {one.text}" for t, one in _changes(name, codes, causes, chances, x, features)]
 
 
 def _story_of_run(run: Run, times: Sequence[object] | NDArray[np.generic] | None) -> list[str]:
@@ -383,17 +388,14 @@ def story(
     if times is not None and len(times) != len(np.asarray(codes)):
         raise ValueError(f"story(times=…): expected one entry per code, {len(np.asarray(codes))}, got {len(times)}")
 
-    def at(t: int) -> str:
-        return f"sample {t}" if times is None else clock(times[t])
-
     sentences = []
     for episode in episodes(codes, seen):
         lasted = f"{episode.samples} sample" + ("" if episode.samples == 1 else "s")
         if episode.kind == "distress":
-            text = f"at {at(episode.start)} distress: the index stayed far from its usual values; "
-            text += f"over at {at(episode.end)}, after {lasted}" if episode.end is not None else "not over yet"
+            text = f"at {at(times, episode.start)} distress: the index stayed far from its usual values; "
+            text += f"over at {at(times, episode.end)}, after {lasted}" if episode.end is not None else "not over yet"
         else:
-            text = f"at {at(episode.start)} something new arrived"
+            text = f"at {at(times, episode.start)} something new arrived"
             text += ", during distress" if episode.within else ""
             if episode.outcome == "learned":
                 text += f"; learned after {lasted}"

@@ -71,10 +71,7 @@ def html_of(readings: Reading) -> str:
     """The readings as HTML: size, last values, what happened, and the figure where matplotlib is installed."""
     shape = next((np.shape(values) for values in (readings.values or {}).values()), ())
     many = len(shape) > 1
-    size = (
-        f"{shape[0]:,} streams of {shape[1]:,} samples" if many else f"{shape[0]:,} samples" if shape else "no values"
-    )
-    parts = [f"<p><b>Run</b>: {size}</p>"]
+    parts = [f"<p><b>Run</b>: {_size(shape) if shape else 'no values'}</p>"]
     for name, alarm in (readings.alarms or {}).items():
         codes = np.asarray(alarm.code)
         if many:
@@ -97,14 +94,15 @@ def html_of(readings: Reading) -> str:
     return "".join(parts)
 
 
+def _size(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]:,} streams of {shape[1]:,} samples" if shape[1:] else f"{shape[0] if shape else 0:,} samples"
+
+
 def summary_of(run: Run) -> str:
     """A run in a few lines: its size, the values of its indices, and what happened."""
     shape = _shape(run.readings)
     values, alarms, good = run.readings.values or {}, run.readings.alarms or {}, {"min": "small", "max": "large"}
-    size = (
-        f"{shape[0]:,} streams of {shape[1]:,} samples" if len(shape) > 1 else f"{shape[0] if shape else 0:,} samples"
-    )
-    lines = [f"Run: {size}"]
+    lines = [f"Run: {_size(shape)}"]
     goals = {entry.name: entry.goal for entry in catalogue()}
     for name, one in values.items():
         known = np.asarray(one, np.float64)

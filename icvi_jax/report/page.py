@@ -1,16 +1,12 @@
 """The report: one HTML file that needs nothing else, drawn on canvases by a small script.
 
-Compared with other libraries, for a heat map of 1000 nodes by 2000 steps in headless Chromium: bokeh makes a page of
-3.8 MB, first paint after 1.4 s; plotly one of 18 MB, drawn after 6 s; both only for the map, without curves. The script
-here has 25 kB and draws map and curves from one compressed array: 7.0 MB with all curves and the readings of the worst
-hundred nodes, first paint after 0.3 s, everything drawn after 1.0 s, a click in 0.03 s (`benchmarks/command.py`).
-Browsers since 2023 unpack it themselves (`DecompressionStream`).
+For a heat map of 1000 nodes by 2000 steps bokeh makes a page of 3.8 MB, plotly one of 18 MB, both without curves; this
+one has 7.0 MB with all curves, first paint after 0.3 s and a click in 0.03 s (`benchmarks/command.py`).
 
-Numbers are one compressed array of bytes, names and sentences JSON. Values become 12-bit steps of the (logarithmic)
-range of their node, finer than a pixel; nodes may have different units, so no two share a range. High and low bytes are
-stored one after the other, since they compress better so. All nodes keep their index curves, the worst hundred also
-their readings and clusters. A page that would be too large is thinned in time: of several samples the worst index value
-stays.
+Numbers are one compressed array of bytes, which browsers unpack themselves (`DecompressionStream`); names and sentences
+are JSON. Values are 12-bit steps of the (logarithmic) range of their node, finer than a pixel; nodes may have different
+units, so no two share a range. High and low bytes are stored one after the other, since they compress better so. A page
+that would be too large is thinned in time: of several samples the worst index value stays.
 """
 
 from __future__ import annotations
@@ -176,6 +172,7 @@ def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, bl
     codes = result.codes[name][order]
     row, at = np.nonzero(codes)
     row, at = row[:MOST_ALARMS], at[:MOST_ALARMS]
+    cause = result.causes[name][order[row], at] + 1 if name in result.causes else np.zeros(len(row))
     standing = np.pad(result.standing[name][order].astype(np.int8), ((0, 0), (1, 1)))
     edges = np.diff(standing, axis=1)
     begin, end = np.nonzero(edges == 1), np.nonzero(edges == -1)
@@ -184,22 +181,13 @@ def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, bl
         "row": block.add(row.astype(np.uint32)),
         "at": block.add((at // factor).astype(np.uint32)),
         "code": block.add(codes[row, at].astype(np.uint8)),
-        "cause": block.add(_causes(result, name, order, row, at)),
+        "cause": block.add(cause.astype(np.uint32)),  # the column, counted from 1; 0 for none
         "spans": {
             "row": block.add(begin[0].astype(np.uint32)),
             "from": block.add((begin[1] // factor).astype(np.uint32)),
             "to": block.add(((end[1] - 1) // factor).astype(np.uint32)),
         },
     }
-
-
-def _causes(
-    result: Result, name: str, order: NDArray[np.int64], row: NDArray[np.int64], at: NDArray[np.int64]
-) -> NDArray[np.uint32]:
-    """The column of each alarm, counted from 1; 0 for none."""
-    if name not in result.causes:
-        return np.zeros(len(row), np.uint32)
-    return (result.causes[name][order[row], at] + 1).astype(np.uint32)
 
 
 def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: ByteBlock) -> dict[str, object]:
@@ -239,7 +227,7 @@ def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
     """Sentences about what happened to each node."""
     stories = []
     for n in order:
-        sentences = trust_before(result.values[HEALTH][n], lambda t: at(result, t)) if result.trust else []
+        sentences = trust_before(result.values[HEALTH][n], lambda t: at(result.times, t)) if result.trust else []
         sentences, alone = sentences[-MOST_TIMES:], len(result.codes) == 1
         said = alarm_sentences(result, int(n), [name for name, codes in result.codes.items() if codes[n].any()])
         sentences += [t if alone or name in COLUMN_ALARMS else f"{name}: {t}" for _, name, t in said[:MOST_SENTENCES]]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.clock import believed_rows
 from icvi_jax.tables.column_kinds import rows_by_node
-from icvi_jax.tables.columns import ChosenColumns, from_epoch, numbers, pick, sift, table, times
+from icvi_jax.tables.columns import ChosenColumns, numbers, pick, sift, table, times
 from icvi_jax.tables.parse import Column
 from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.read import FEATURES, NODES, TIMES, companion, load_arrays, located, open_sheet, samples
+from icvi_jax.tables.read import NODES, companion, located, open_sheet, read_arrays
 from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_names, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
 from icvi_jax.tables.windows import means, seconds, slots
@@ -99,7 +99,7 @@ def align(
             raise ValueError(
                 f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
             )
-        step = _count(rows.node)
+        step = count_rows(rows.node)
     else:
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
@@ -124,7 +124,7 @@ def align(
     return x, clock, tuple(notes)
 
 
-def _count(node: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_rows(node: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number the rows of each node from 0, in the order of the file."""
     order = np.argsort(node, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(node))[:-1]])
@@ -420,17 +420,8 @@ def _fleet(
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str, keep_codes: bool) -> Fleet:
     """Read a saved array (N, T, p) with the names and times saved beside it."""
-    found = load_arrays(path, shown, what)
-    x = samples(found, shown, ndim=3)
-    names, axis, nodes = (
-        companion(found, known, length)
-        for known, length in ((FEATURES, x.shape[2]), (TIMES, x.shape[1]), (NODES, x.shape[0]))
-    )
-    features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[2] + 1))
-    if columns:
-        check_names(shown, columns, features, "feature")
-        x, features = x[:, :, [features.index(name) for name in columns]], tuple(columns)
-    clock = from_epoch(axis[1]) if axis and axis[1].dtype.kind in "Mfiu" else None
+    x, features, clock, time_name, found = read_arrays(path, shown, what, 3, columns)
+    nodes = companion(found, NODES, len(x))
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
     notes: list[str] = []
     which = np.repeat(np.arange(len(x)), x.shape[1])
@@ -440,4 +431,4 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
         readings = Readings(which, None if clock is None else np.tile(clock, len(x)), x.reshape(-1, x.shape[2]))
         x, clock, more = align(shown, readings, len(x), every)
         notes += more
-    return Fleet(shown, called, features, x, clock, axis[0] if axis else "", tuple(notes))
+    return Fleet(shown, called, features, x, clock, time_name, tuple(notes))

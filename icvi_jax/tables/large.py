@@ -30,6 +30,7 @@ from icvi_jax.tables.fleet import (
     VARIABLE_NAMES,
     Readings,
     believed,
+    count_rows,
     files_in,
     named_column,
     usual_interval,
@@ -348,7 +349,7 @@ class LargeTable:
             step, clock = slots(times, self._window)
             key = times = clock[step]
         elif self._pack:
-            key = (_within(node) // self._pack).astype(np.float64)
+            key = (count_rows(node) // self._pack).astype(np.float64)
         if key is not None:
             again = np.zeros(len(node), bool)
             again[1:] = (np.diff(node) == 0) & (key[1:] == key[:-1])
@@ -363,7 +364,7 @@ class LargeTable:
         who, rows, notes = self._samples(self._fetch(f"b={number}/*"))
         size = np.bincount(rows.node, minlength=len(who))
         x = np.full((len(who), int(size.max()), rows.x.shape[1]), np.nan)
-        x[rows.node, _within(rows.node)] = rows.x
+        x[rows.node, count_rows(rows.node)] = rows.x
         return Bucket(who, x, rows.times, np.cumsum(size) - size, notes)
 
     def rows_of(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], Readings]:
@@ -375,12 +376,6 @@ def _even(node: NDArray[np.int64], times: Times) -> bool:
     """Whether all rows of each node follow each other within a day, so that there is no doubt about any time."""
     step = np.diff(seconds_of(times))[np.diff(node) == 0]
     return times.dtype.kind == "M" and bool(((step > 0) & (step <= DAY)).all())
-
-
-def _within(node: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the rows of each node from 0; rows of a node are together."""
-    starts = np.flatnonzero(np.diff(node, prepend=-1))
-    return np.arange(len(node)) - np.repeat(starts, np.diff(np.append(starts, len(node))))
 
 
 def attach(connection: DuckDBPyConnection, source: str) -> None:

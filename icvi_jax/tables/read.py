@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.tables import raw_table as sheet
 from icvi_jax.tables.columns import from_epoch, sift, table
-from icvi_jax.tables.table import Table, TableError, check_names, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.table import Table, TableError, Times, check_names, check_samples, marks_stretches, number_labels
 from icvi_jax.tables.text import kind
 
 SAMPLES = ("X", "x", "data", "samples", "values", "readings")
@@ -177,26 +177,41 @@ def _spooled(pipe: BinaryIO) -> Iterator[Path]:
         yield spool
 
 
-def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep_codes: bool) -> Table:
-    """Read one stream from saved arrays."""
+class Saved(NamedTuple):
+    """Arrays saved from Python: samples (…, T, p) with the names and times beside them, and all arrays of the file."""
+
+    x: NDArray[np.float64]
+    features: tuple[str, ...]
+    times: Times | None
+    time_name: str
+    arrays: dict[str, NDArray[np.generic]]
+
+
+def read_arrays(path: Path, shown: str, what: str, ndim: int, columns: Sequence[str]) -> Saved:
+    """Read the samples of an NPY or NPZ file, and what is saved beside them."""
     found = load_arrays(path, shown, what)
-    x = samples(found, shown, ndim=2)
-    names, times, truth = (
-        companion(found, known, length) for known, length in ((FEATURES, x.shape[1]), (TIMES, len(x)), (LABELS, len(x)))
-    )
-    features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[1] + 1))
+    x = samples(found, shown, ndim)
+    names, times = companion(found, FEATURES, x.shape[-1]), companion(found, TIMES, x.shape[-2])
+    features = tuple(map(str, names[1])) if names else tuple(f"x{n}" for n in range(1, x.shape[-1] + 1))
     if columns:
         check_names(shown, columns, features)
-        x, features = x[:, [features.index(name) for name in columns]], tuple(columns)
+        x, features = x[..., [features.index(name) for name in columns]], tuple(columns)
+    axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
+    return Saved(x, features, axis, times[0] if times else "", found)
+
+
+def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep_codes: bool) -> Table:
+    """Read one stream from saved arrays."""
+    x, features, axis, time_name, found = read_arrays(path, shown, what, 2, columns)
+    truth = companion(found, LABELS, len(x))
     notes: list[str] = []
     features, x = sift(shown, features, x, notes, bool(columns), None, keep_codes)
-    axis = from_epoch(times[1]) if times and times[1].dtype.kind in "Mfiu" else None
     return Table(
         shown,
         features,
         check_samples(shown, x, features),
         axis,
-        times[0] if times else "",
+        time_name,
         number_labels(truth[1]) if truth else None,
         tuple(notes),
         truth is not None and marks_stretches(truth[1]),

@@ -142,9 +142,9 @@ def test_a_killed_run_goes_on_with_the_same_result(made, tmp_path):
     script = (
         "import sys, time; from icvi_jax.tables import large; from icvi_jax.cli import main, large as c\n"
         "d = large.LargeTable.__init__; d.__defaults__ = (*d.__defaults__[:-1], 900)\n"
-        "one = c._summary\n"
+        "one = c.collect\n"
         "def slow(*a):\n    time.sleep(float(sys.argv[1])); return one(*a)\n"
-        "c._summary = slow\n"
+        "c.collect = slow\n"
         "sys.exit(main(['fleet', sys.argv[2], '--large', '-k', '3', '--out', sys.argv[3]]))"
     )
 
