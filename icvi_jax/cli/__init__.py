@@ -60,7 +60,6 @@ def _about_file(error: OSError) -> str:
 
 
 def _extra(module: str | None) -> str:
-    """The extra of this package that installs a module."""
     return {
         "paho": "mqtt",
         "prometheus_client": "prometheus",
@@ -72,7 +71,6 @@ def _extra(module: str | None) -> str:
 
 
 def _say(text: str) -> int:
-    """Print one line on standard error and return the exit code."""
     say(text)
     return USAGE_ERROR
 

@@ -105,7 +105,6 @@ def _season(alarms: Alarms) -> int | str:
 
 
 def _long(seconds: float) -> str:
-    """A time in words, such as 1.5 days."""
     for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
             return f"{seconds / size:.3g} {name}{'' if f'{seconds / size:.3g}' == '1' else 's'}"

@@ -92,7 +92,6 @@ def apply_config(app: App, arguments: Sequence[str]) -> list[str]:
 
 
 def _options(command: App) -> set[str]:
-    """Names of a command's options, without dashes."""
     arguments = command.assemble_argument_collection()
     return {name.lstrip("-") for argument in arguments for name in argument.names if name.startswith("-")} - {"config"}
 

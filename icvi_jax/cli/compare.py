@@ -167,7 +167,6 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
 
 
 def _summarize(result: Result, written: list[Path]) -> None:
-    """Print candidates against indices."""
     tell_source(result, "candidates")
     choice = {name: preferred(result, name) for name in result.values}
     columns = {f"median {name}": _medians(*found) for name, found in choice.items()}

@@ -107,7 +107,6 @@ def _check(fleet: Fleet, needed: int) -> list[str]:
 
 
 def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budget | None = None) -> None:
-    """Print the worst nodes."""
     tell_source(result)
     times = np.arange(result.label.shape[1], dtype=float) if result.times is None else result.times
     found = join([collect(result, list(result.codes), np.arange(len(result.nodes)), lambda _, t: times[t])])

@@ -128,11 +128,9 @@ def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> tuple[
     for b, bucket in zip(todo, _ahead(table, todo)):
         names = tuple(table.nodes[n] for n in bucket.nodes)
         result = compute(pipe, Fleet(table.shown, names, table.features, bucket.x), bar=False)
+        kept = collect(result, list(pipe.monitors), bucket.nodes, bucket.when)
         with whole(paths[b]) as draft, draft.open("wb") as file:
-            kept = collect(result, list(pipe.monitors), bucket.nodes, bucket.when) | {
-                "notes": np.array(json.dumps(bucket.notes))
-            }
-            np.savez(file, **kept)  # type: ignore[arg-type]
+            np.savez(file, notes=np.array(json.dumps(bucket.notes)), **kept)  # type: ignore[arg-type]
         done += int(rows[b])
         shown.tell(done)
     shown.end()
@@ -193,7 +191,6 @@ def _few(table: LargeTable, found: Found, needed: int) -> list[str]:
 
 
 def _write_tables(pipe: icvi.Pipeline, table: LargeTable, found: Found, output: Output) -> list[Path]:
-    """All alarms in time order, and a row for each node."""
     paths, monitors = [output.out / "alarms.csv", output.out / "nodes.csv"], list(pipe.monitors)
     alarms = found.alarms
     columns = {name: alarms[name] for name in ("node", "sample", "time", "monitor")}

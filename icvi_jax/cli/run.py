@@ -60,7 +60,6 @@ def _published(source: str, format: str, data: Data) -> Table:
 
 
 def _sensor(name: str) -> int:
-    """The number of a gas sensor."""
     if name not in SENSORS:
         raise ValueError(f"--columns {name}: the sensors are {', '.join(SENSORS)}")
     return 1 + SENSORS.index(name)

@@ -60,17 +60,10 @@ def alarm_word(monitor: str, code: int) -> str:
 
 
 def describe(
-    monitor: str, column: str, recent: NDArray[np.float64], p: float, times: int = 0, rows: int = 0, run: int = 0
+    monitor: str, column: str, recent: NDArray[np.float64], p: float, times: int = 0, rows: int = 0
 ) -> AlarmText:
-    """What an alarm of a column says.
-
-    Parameters
-    ----------
-    monitor : "change" or "stuck".
-    column : its name; empty: it is not known which one.
-    recent : values of that column in the last rows of the node, up to the one that raised the alarm, oldest first.
-    p : as in `Alarm.p`: for a change, the probability that a block of rows looks so unusual by chance.
-    times, rows : how many alarms this column had before, in how many rows.
+    """What an alarm of a column says, from the values of that column in the last rows of the node (oldest first, up to
+    the one that raised the alarm), `Alarm.p`, and how many alarms the column had before, in how many rows.
 
     Examples
     --------
@@ -109,7 +102,6 @@ def told_apart(a: float, b: float) -> tuple[str, str]:
 
 
 def _describe_stuck(column: str, recent: NDArray[np.float64], p: float) -> AlarmText:
-    """The sentence for a column that gives one value again and again."""
     known = recent[np.isfinite(recent)]
     value = float(known[-1]) if known.size else math.nan
     same = int(np.argmax(known[::-1] != value)) if (known != value).any() else known.size
@@ -344,7 +336,6 @@ def told_columns(
 
 
 def _story_of_run(run: Run, times: Sequence[object] | NDArray[np.generic] | None) -> list[str]:
-    """The sentences of all monitors of a run of one stream."""
     sentences = []
     for name, alarm in (run.readings.alarms or {}).items():
         if np.ndim(alarm.code) != 1:

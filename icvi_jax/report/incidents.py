@@ -31,12 +31,8 @@ class Member(NamedTuple):
 
 
 class Incidents:
-    """Groups alarms in the order in which they come.
-
-    Parameters
-    ----------
-    agree : nodes that must have an alarm before anything is told.
-    within : seconds after the last alarm in which the next one belongs to the same incident.
+    """Groups alarms in the order in which they come, each at most `within` seconds after the last one of its incident;
+    `agree` nodes must have one before anything is told.
 
     Examples
     --------

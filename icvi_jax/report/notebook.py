@@ -26,12 +26,8 @@ MOST_CURVES, MOST_SENTENCES, MOST_LINES = 12, 5, 20
 
 
 def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> Figure:
-    """Draw the index values of `run` or `run_fleet`; for a fleet, the median and the middle 80 % of its streams.
-
-    Parameters
-    ----------
-    readings : with values that lead with (T,) or (N, T).
-    times : (T,), the horizontal axis; None counts samples.
+    """Draw the index values of `run` or `run_fleet` over `times` or samples; for a fleet, the median and the middle 80
+    % of its streams.
     """
     from matplotlib.figure import Figure
 
@@ -128,7 +124,6 @@ def summary_of(run: Run) -> str:
 
 
 def _shape(readings: Reading) -> tuple[int, ...]:
-    """(T,) or (N, T), from whatever was kept."""
     kept = [*(readings.values or {}).values(), readings.label, readings.k, readings.seen]
     kept += [alarm.code for alarm in (readings.alarms or {}).values()]
     return next((np.shape(one) for one in kept if one is not None), ())

@@ -168,7 +168,6 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
 
 
 def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, block: ByteBlock) -> dict[str, object]:
-    """Alarms of one index by row of the page, and the spans of distress."""
     codes = result.codes[name][order]
     row, at = np.nonzero(codes)
     row, at = row[:MOST_ALARMS], at[:MOST_ALARMS]
@@ -191,7 +190,6 @@ def _alarms(result: Result, name: str, order: NDArray[np.int64], factor: int, bl
 
 
 def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: ByteBlock) -> dict[str, object]:
-    """Readings, clusters and centres of the worst nodes."""
     x = result.x[rows][:, thin]
     features, lowest = [], []
     for j, name in enumerate(result.features):
@@ -214,17 +212,14 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: ByteBlo
 
 
 def _placed(steps: CurveSteps, block: ByteBlock) -> dict[str, object]:
-    """Where the steps and the ranges of a series are."""
     return {"low": block.add(steps.low), "high": block.add(steps.high), "data": block.planes(steps.levels)}
 
 
 def _told(trust: Trust) -> list[object]:
-    """The number, the word and the sentence of a trust."""
     return [round(trust.value, 2) if trust.value == trust.value else None, trust.word, trust.text]
 
 
 def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:
-    """Sentences about what happened to each node."""
     stories = []
     for n in order:
         sentences = trust_before(result.values[HEALTH][n], lambda t: at(result.times, t)) if result.trust else []

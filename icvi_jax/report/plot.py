@@ -139,7 +139,6 @@ def _subplots(rows: int, heights: list[float]) -> tuple[Figure, list[Axes]]:
 
 
 def _single(result: Result) -> Figure:
-    """Curves of one stream: indices, features, clusters."""
     names, features = list(result.values)[:MOST_INDICES], range(min(MOST_FEATURES, len(result.features)))
     drawn, axes = _subplots(len(names) + len(features) + 1, [1.7] * len(names) + [1.1] * len(features) + [1.2])
     x, label = axis_of(result)
@@ -255,7 +254,6 @@ def unusual(values: NDArray[np.float64], goal: str) -> NDArray[np.float64]:
 
 
 def _wrapped(text: str, width: int, lines: int) -> str:
-    """A name on a few short lines."""
     parts = textwrap.wrap(text, width) or [text]
     return "\n".join(_fitted(part, width) for part in parts[:lines]) + ("…" if len(parts) > lines else "")
 

@@ -102,12 +102,8 @@ def epoch_unit(values: NDArray[np.float64]) -> float:
 
 
 def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> list[str]:
-    """What each column of `x` (rows, p) is by its values: "" for readings.
-
-    Parameters
-    ----------
-    x : rows in the order of the file.
-    node : the node of each row, if there are several: constants are looked for in each node.
+    """What each column of `x` (rows, p) is by its values: "" for readings. With the `node` of each row, constants are
+    looked for in each node.
 
     Examples
     --------

@@ -144,7 +144,6 @@ def pick(
 
 
 def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
-    """Why there is nothing to cluster, with an example value."""
     text = next((column for column in columns if column.kind == "text"), None)
     if not sheet.rows:
         return "the table has no rows"
@@ -198,18 +197,7 @@ def sift(
     judge: bool = True,
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """Make error codes missing, and leave out the columns of `x` (rows, p) that are not readings by name or values,
-    unless the user chose them.
-
-    Parameters
-    ----------
-    shown : name of the file in messages.
-    features : name of each column.
-    x : the values.
-    notes : sentences so far; those about columns left out are added.
-    chosen : whether the user named the columns.
-    node : the node of each row, if there are several.
-    keep_codes : error codes are readings.
-    judge : columns may be left out; otherwise only counters get one value.
+    unless the user has `chosen` them; notes say which. Not to `judge` leaves none out: counters only get one value.
     """
     if not keep_codes and np.isin(x, list(CODES)).any():
         x = x.copy()

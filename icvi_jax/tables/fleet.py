@@ -73,16 +73,11 @@ def first_readings(rows: Readings, notes: list[str]) -> Readings:
 def align(
     shown: str, rows: Readings, nodes: int, every: str = ""
 ) -> tuple[NDArray[np.float64], Times | None, tuple[str, ...]]:
-    """Put readings into an array (N, T, p), NaN where a node has none.
+    """Put readings into an array (N, T, p), NaN where a node has none; also the time of each step or None, and notes.
 
     Nodes without times are aligned by row number. Nodes with times are aligned by time, if they share a clock;
     otherwise means are taken in windows as long as the usual interval between two readings of a node. Several readings
     of a node at one time are averaged, feature by feature.
-
-    Returns
-    -------
-    tuple
-        The array, the time of each step or None, and notes.
 
     Examples
     --------
@@ -150,14 +145,8 @@ SINGLE = ("value",)
 def split_names(
     shown: str, names: Sequence[str], wanted: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
-    """Find nodes and variables from column names, so that every node has every variable.
-
-    If no name has a separator, each column is a node with a single variable.
-
-    Returns
-    -------
-    tuple
-        Nodes, variables, and the positions ``(nodes, variables)`` of their columns.
+    """Nodes and variables from column names, and the positions (nodes, variables) of their columns, so that every node
+    has every variable. If no name has a separator, each column is a node with a single variable.
 
     Examples
     --------
@@ -258,7 +247,6 @@ def _compare(part: Table, first: Table, shown: str, name: str) -> None:
 
 
 def _left_out(files: Sequence[str], features: Sequence[Sequence[str]]) -> list[str]:
-    """A note for each column that some file does not have."""
     notes = []
     for name in dict.fromkeys(name for some in features for name in some):
         without = [file for file, some in zip(files, features) if name not in some]
@@ -359,7 +347,6 @@ def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray
 
 
 def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
-    """Read a table with a node column, and perhaps variable and value columns."""
     nodes, which = _as_nodes(sheet, node)
     variable, value = named_column(sheet, VARIABLE_NAMES), named_column(sheet, VALUE_NAMES)
     if variable and value and variable.kind == "text":
@@ -380,7 +367,6 @@ def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: 
 
 
 def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
-    """Read a table with a column for each node and variable."""
     picked = pick(sheet, (), time, "")._replace(chosen=bool(columns))
     nodes, features, place = split_names(sheet.shown, [column.name for column in picked.features], columns)
     if features == SINGLE:
@@ -419,7 +405,6 @@ def _fleet(
 
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], every: str, keep_codes: bool) -> Fleet:
-    """Read a saved array (N, T, p) with the names and times saved beside it."""
     x, features, clock, time_name, found = read_arrays(path, shown, what, 3, columns)
     nodes = companion(found, NODES, len(x))
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))

@@ -110,18 +110,9 @@ class Bucket(NamedTuple):
 class LargeTable:
     """A table with a node column in Parquet files or a database, or a folder with a Parquet file for each node.
 
-    Parameters
-    ----------
-    source, query : files, a folder, or the address of a database and what to ask it.
-    scratch : folder for the buckets; those of an earlier run on the same source are used again.
-    columns, time, node, every, keep_codes : as for `read_fleet`. Columns are judged by the first bucket.
-    cells : cells of a bucket.
-
-    Attributes
-    ----------
-    nodes, lengths, bucket_of : names in order of appearance, and the rows and the bucket of each.
-    buckets : how many there are.
-    features, time_name, notes : as `read_fleet` says them.
+    Arguments are those of `read_fleet`, but for a `query` for the database, a `scratch` folder for the buckets (those
+    of an earlier run on the same source are used again), and the `cells` of a bucket. `nodes`, `lengths` and
+    `bucket_of` are in order of appearance.
     """
 
     def __init__(
@@ -309,7 +300,6 @@ class LargeTable:
         self._window = length or 0.0
 
     def _fetch(self, where: str, some: NDArray[np.int64] | None = None) -> Readings:
-        """Rows of buckets, by node and time."""
         values = "".join(f", v{n}" for n in self._used)
         there = f"read_parquet({quoted(self._scratch / 'buckets' / where)}, hive_partitioning=false)"
         if some is not None:

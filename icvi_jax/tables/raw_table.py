@@ -116,7 +116,6 @@ def typed_column(connection: DuckDBPyConnection, name: str, position: int, decla
 def _text_columns(
     connection: DuckDBPyConnection, names: Sequence[str], delimiter: str, first: int = 0
 ) -> tuple[Column, ...]:
-    """Find the kinds of text columns, from position `first` on, from all their values."""
     columns: list[Column] = []
     for start in range(0, len(names), TOGETHER):
         part = [(first + n, names[n]) for n in range(start, min(start + TOGETHER, len(names)))]

@@ -201,7 +201,6 @@ def read_arrays(path: Path, shown: str, what: str, ndim: int, columns: Sequence[
 
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep_codes: bool) -> Table:
-    """Read one stream from saved arrays."""
     x, features, axis, time_name, found = read_arrays(path, shown, what, 2, columns)
     truth = companion(found, LABELS, len(x))
     notes: list[str] = []

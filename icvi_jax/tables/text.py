@@ -243,7 +243,6 @@ def unglobbed(path: Path, suffix: str) -> Iterator[Path]:
 
 
 def _open(path: Path, packed: bool) -> io.BufferedReader | gzip.GzipFile:
-    """Open the unpacked bytes."""
     return gzip.open(path) if packed else path.open("rb")
 
 

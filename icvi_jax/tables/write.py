@@ -61,14 +61,10 @@ def check_extension(path: Path) -> str:
 def write_table(
     path: Path, columns: dict[str, NDArray[np.generic]], texts: dict[str, tuple[str, ...]] | None = None
 ) -> None:
-    """Write columns as CSV or Parquet, by the extension of `path`.
+    """Write columns of equal length as CSV, TSV or Parquet, by the extension of `path`; NaN and NaT are empty cells.
 
-    Parameters
-    ----------
-    path : ends in ``.csv``, ``.tsv`` or ``.parquet``.
-    columns : arrays of equal length; NaN and NaT are written as empty cells.
-    texts : for columns of integers that stand for text: the text of each number. Two million rows are then two million
-        small integers, not Python strings.
+    `texts` has the text of each number of columns of integers that stand for text: two million rows are then two
+    million small integers, not Python strings.
     """
     import duckdb
 
