@@ -18,7 +18,7 @@ from icvi_jax.cli.clusterers import clusterer_in, described
 from icvi_jax.cli.summary import with_bar
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import PipelineState
-from icvi_jax.report.alarm_text import at, count_alarms
+from icvi_jax.report.alarm_text import at, became_distress, count_alarms
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
 from icvi_jax.report.trust import HEALTH, Trust, reasons_of, trust_now
 from icvi_jax.run import scan_chunks
@@ -93,8 +93,7 @@ def measured(result: Result, budget: icvi.Budget) -> str:
 def measured_text(budget: icvi.Budget, alarms: int, more: int, rows: int) -> str:
     """The same, from the number of alarms, of distresses after a spike, and of rows."""
     among = ", true ones among them" if alarms else ""
-    also = f"; {more:,} distress after a spike {'counts' if more == 1 else 'count'} with it" if more else ""
-    return f"{budget.measured(alarms, rows)}{among}{also}"
+    return "; ".join(filter(None, (f"{budget.measured(alarms, rows)}{among}", became_distress(more))))
 
 
 def trusted(pipe: icvi.Pipeline, result: Result, state: PipelineState | None) -> tuple[Trust, ...]:

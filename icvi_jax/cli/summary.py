@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.indices.health import trust_of
-from icvi_jax.report.alarm_text import alarm_sentences, at, clock, count_alarms, indices_add
+from icvi_jax.report.alarm_text import alarm_sentences, at, became_distress, clock, count_alarms, indices_add
 from icvi_jax.report.result import (
     CHANGE,
     COLUMN_ALARMS,
@@ -283,7 +283,7 @@ def summarize(result: Result, written: list[Path]) -> None:
     for name in result.codes:
         sentences = alarm_sentences(result, 0, [name])
         alarms, later = count_alarms({name: result.codes[name]})
-        follows = f" ({later:,} distress after a spike {'counts' if later == 1 else 'count'} with it)" if later else ""
+        follows = f" ({became_distress(later)})" if later else ""
         say(f"{WHOSE.get(name, f'alarms of {name}')}: {alarms or 'none'}{follows}")
         for _, _, sentence in sentences[:MOST_SENTENCES]:
             say(f"  {sentence}")

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from icvi_jax.monitors.tail import BLOCK
 from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, columns_of, listeners
 from icvi_jax.run import Run
+from icvi_jax.text import counted
 from icvi_jax.types import Alarm
 
 RECENT = 61
@@ -222,6 +223,11 @@ def count_alarms(codes: Mapping[str, NDArray[np.int8]]) -> tuple[int, int]:
             after = int((events[1:][events[:-1] == 1] == 3).sum())
             alarms, later = alarms + int((events == 3).sum()) - after, later + after
     return alarms, later
+
+
+def became_distress(later: int) -> str:
+    """What to say of the second number of `count_alarms`; empty for none."""
+    return f"{counted(later, 'spike')} became distress, counted once" if later else ""
 
 
 def indices_add(result: Result, node: int) -> str:

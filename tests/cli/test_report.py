@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import browser
 import numpy as np
@@ -47,8 +48,11 @@ def painted(driver, selector):
     return driver.execute_script(script, selector)
 
 
-def test_one_stream(driver, tmp_path):
+def test_one_stream(driver, tmp_path, capsys):
     assert main(["run", "s2", "--out", str(tmp_path)]) == 0
+    said, readme = capsys.readouterr().out, Path(__file__).parents[2] / "README.md"
+    shown = readme.read_text().partition("```text\n")[2].partition("```")[0].splitlines()
+    assert shown and all(line.partition(" (by chance")[0] in said for line in shown), "the README shows what it prints"
     browser.open_report(driver, tmp_path / "report.html")
     assert driver.title == "s2 · icvi" and not browser.errors(driver)
     assert painted(driver, "#curves canvas") > 10 and painted(driver, "#scatter") > 10
