@@ -25,7 +25,6 @@ from icvi_jax.tables.error_codes import CODES, FILLS, clear_codes, code_notes
 from icvi_jax.tables.parse import Column, describe_formats
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.table import Table, TableError, Times, check_samples, marks_stretches, number_labels, seconds_of
-from icvi_jax.text import counted
 
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 OTHER_NAMES = {"yr": "year", "mon": "month", "dom": "day", "hr": "hour", "min": "minute", "sec": "second"}
@@ -293,9 +292,6 @@ def table(
         keep, axis, doubts = believed_rows(axis)
         notes += doubts
         x, axis, truth = x[keep], axis[keep], None if truth is None else truth[keep]
-        again = 0 if any("came twice" in note for note in doubts) else len(axis) - len(np.unique(axis))
-        if again and judge:
-            notes.append(f"{counted(again, 'row')} with the time of another row: each counts as a sample")
     if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
         order = np.argsort(axis, kind="stable")
         many = "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"

@@ -70,11 +70,6 @@ def test_numbers_as_names_are_names(tmp_path, header):
     assert read(put(tmp_path, "b.csv", "0,1,2\n3,4,5\n")).features == ("x1", "x2", "x3"), "whole numbers: a row"
 
 
-def test_rows_of_one_time_are_said(tmp_path):
-    table = read(put(tmp_path, "a.csv", "time,v\n1,30\n2,10\n2,20\n3,20\n"))
-    assert len(table.x) == 4 and table.notes == ("1 row with the time of another row: each counts as a sample",)
-
-
 def test_rows_are_sorted_by_time_and_the_note_says_so(tmp_path):
     table = read(put(tmp_path, "a.csv", "time,v\n3,30\n1,10\n2,20\n"))
     assert table.x[:, 0].tolist() == [10, 20, 30] and "sorted" in table.notes[0]
