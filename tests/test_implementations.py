@@ -118,9 +118,10 @@ def mean_values(scan, pipe, X):
     return sum(jnp.where(jnp.isfinite(v), v, 0.0).mean() for v in values.values())
 
 
-@pytest.mark.parametrize("scan", [by_scan, by_native_scan])
-@pytest.mark.parametrize("precision", ["jax64", "jax32"])
-@pytest.mark.parametrize("case", [*(list(CASES)[i] for i in SMOOTH), "all indices"])
+SLOPES = [(list(CASES)[i], p, scan) for i in SMOOTH for p in ("jax64", "jax32") for scan in (by_scan, by_native_scan)]
+
+
+@pytest.mark.parametrize(("case", "precision", "scan"), [*SLOPES, ("all indices", "jax64", by_scan)])
 def test_slopes_are_those_of_lax_scan_over_the_step(case, precision, scan):
     law = backend(precision)
     pipe, X = CASES[case], np.nan_to_num(recording()[:15]).astype(law.dtype)

@@ -23,7 +23,7 @@ from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
 from icvi_jax.engine.native.program import Ticker, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
-from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, XlaProgram, map_own, precise
+from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, Tree, XlaProgram, map_own, precise
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Alarm, Reading, State
 
@@ -164,9 +164,9 @@ class NativeProgram(CompiledStep):
             self._known = model, made
         return made
 
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
         N, T, _ = feed.X.shape
-        return self.code.tree(self.code.outputs(N, feed.rows)), T if feed.done is None else max(1, PIECE // N)
+        return self.code.outputs(N, feed.rows), self.code.tree, T if feed.done is None else max(1, PIECE // N)
 
     def launch(
         self, model: State, words: State, piece: RunInput, out: list[np.ndarray]

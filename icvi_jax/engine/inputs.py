@@ -66,7 +66,7 @@ def given(caller: str, X: object, backend: str | None = None) -> Given:
     if library == "torch" and not torch and not isinstance(x, np.ndarray):
         raise ValueError(f"{caller}(backend='torch'): not for JAX arrays that are traced or on another device")
     own = backend in ("numpy", "torch") or library == "torch"
-    wide = str(x.dtype).endswith("float64") and (own or jax.config.read("jax_enable_x64"))
+    wide = x.dtype.itemsize == 8 and (own or jax.config.read("jax_enable_x64"))
     return Given(x, library, np.dtype(np.float64 if wide else np.float32), columns)
 
 
@@ -179,7 +179,7 @@ def _host(X: State, torch: bool, jaxed: bool) -> Array:
 
 
 def _floats(caller: str, x: Array) -> Array:
-    if "complex" in str(x.dtype):
+    if getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False):
         raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
     if isinstance(x, np.ndarray):
         if x.dtype.kind == "f":

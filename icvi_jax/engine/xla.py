@@ -30,6 +30,9 @@ BUDGET = 64 * 2**20
 Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
 
+Tree = Callable[[list[np.ndarray]], State]
+"""Makes a pytree of its leaves."""
+
 Done = Callable[[int], None]
 """Is told how many samples, of all streams together, are done."""
 
@@ -65,8 +68,9 @@ class CompiledStep:
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
         raise NotImplementedError
 
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
-        """Arrays for the outputs (N, rows, …), and how many samples of each stream one call may take."""
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
+        """Arrays for the outputs (N, rows, …), what makes a pytree of them, and how many samples of each stream one
+        call may take."""
         raise NotImplementedError
 
     def launch(
@@ -82,8 +86,8 @@ class CompiledStep:
         This is where time is cut into pieces. What one has made is fetched while the next is at work.
         """
         X, _, elapsed, every, phase, done = feed
-        (N, T, _), (outputs, size) = X.shape, self.prepare(model, words, feed)
-        leaves, pending = jax.tree.leaves(outputs), deque[tuple[Callable[[], None], int]]()
+        (N, T, _), (out, tree, size) = X.shape, self.prepare(model, words, feed)
+        pending: deque[tuple[Callable[[], None], int]] = deque()
 
         def finish() -> None:
             fetch, samples = pending.popleft()
@@ -92,15 +96,17 @@ class CompiledStep:
                 done(samples)
 
         for lo in range(0, T, size):
-            hi, first = min(lo + size, T), (phase + lo) // every
-            gaps = None if elapsed is None else elapsed[..., lo:hi]
-            piece = feed._replace(X=X[:, lo:hi], elapsed=gaps, phase=(phase + lo) % every)
-            words, fetch = self.launch(model, words, piece, [a[:, first : (phase + hi) // every] for a in leaves])
+            hi, first, piece, rows = min(lo + size, T), (phase + lo) // every, feed, out
+            if size < T:
+                gaps = None if elapsed is None else elapsed[..., lo:hi]
+                piece = feed._replace(X=X[:, lo:hi], elapsed=gaps, phase=(phase + lo) % every)
+                rows = [a[:, first : (phase + hi) // every] for a in out]
+            words, fetch = self.launch(model, words, piece, rows)
             pending.append((fetch, N * (hi - lo)))
             if lo:
                 finish()
         finish()
-        return words, outputs
+        return words, tree(out)
 
 
 class XlaProgram(CompiledStep):
@@ -146,18 +152,19 @@ class XlaProgram(CompiledStep):
     def fetch(self, words: State, streams: int) -> State:
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[State, int]:
+    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
         (N, T, p), room = feed.X.shape, _room(words, feed)
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
             gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
             first = map_own(lambda a: a[0], self._own, model) if self._own else model
             shapes = jax.eval_shape(self.step, first, words, sample, gap)[1]
-        out = jax.tree.map(lambda a: np.empty((N, feed.rows, *a.shape[:-1]), a.dtype), shapes)
-        size = sum(a.dtype.itemsize * math.prod(a.shape) for a in jax.tree.leaves(shapes)) / feed.every
+        leaves, form = jax.tree.flatten(shapes)
+        out = [np.empty((N, feed.rows, *a.shape[:-1]), a.dtype) for a in leaves]
+        size = sum(a.dtype.itemsize * math.prod(a.shape) for a in leaves) / feed.every
         longest = max(1, int(BUDGET * self._devices / (size + room * p * self.dtype.itemsize)))
         even = math.ceil(T / math.ceil(T / longest))  # two lengths at most: two compilations
-        return out, -(-even // feed.every) * feed.every
+        return out, form.unflatten, -(-even // feed.every) * feed.every
 
     def launch(
         self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
