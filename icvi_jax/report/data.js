@@ -35,7 +35,7 @@ for (const a of meta.alarms) {
 let chosen = 0, from = 0, to = Math.max(1, T - 1), colour = 0, px = 0, py = Math.min(1, meta.detail.features.length - 1);
 // The first sample at or after a time.
 const at = (v) => { let a = 0, b = T; while (a < b) { const m = (a + b) >> 1; if (clock[m] < v) a = m + 1; else b = m; } return a; };
-const GAP = usualGap(clock, () => true), MOST_FEATURES = 60;
+const MOST_FEATURES = 60;
 const stamp = (t) => dated ? fullTime(clock[t]) : (meta.time.kind === "sample" ? "sample " : meta.time.name + " ") + neat(clock[t]);
 // The part of the time axis in which a node has readings.
 const own = (n) => [meta.spans[n][0], Math.max(meta.spans[n][0] + 1, meta.spans[n][1])].map((t) => Math.min(t, Math.max(1, T - 1)));
