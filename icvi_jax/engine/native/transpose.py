@@ -378,7 +378,7 @@ def _lines(code: Code, layout: Layout, places: str, ahead: str, stream: str) -> 
             with code.loop(0, W) as r:
                 code.store("ptr", operand.row(r), code.offset(made[-1], r, "i64"), 8)
         size = leaf.n * leaf.dtype.itemsize
-        found.append(_Line(code, operand, size, i > 0, *made, code.offset(ahead, 3 * i, "i64")))
+        found.append(_Line(code, operand, size, i > 0, made[0], made[1], code.offset(ahead, 3 * i, "i64")))
     return found
 
 
