@@ -90,6 +90,7 @@ class Vitals:
         self.n, self.m = self.n + later.n, self.m + later.m
         self.x, self.r, self.run, self.last = later.x, later.r, later.run, later.last
         self.centres, self.used, self.names = later.centres, later.used, later.names
+        self.q[~self.used] = 0
 
     def step_member(self, x, j, known):
         v, M = self.centres, self.member
