@@ -22,6 +22,9 @@ State: TypeAlias = Any
 Stored: TypeAlias = Any
 """Data from JSON: nested dictionaries, lists, texts and numbers, checked where they are used."""
 
+AnyArray: TypeAlias = Any
+"""An array of NumPy or of JAX by its methods, such as sums over two axes, which the standard does not have."""
+
 Operand: TypeAlias = Any
 """The other operand of an operator: an array of the same library, or a number."""
 

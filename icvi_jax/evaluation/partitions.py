@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ from array_api_compat import is_jax_array
 from jax.core import Tracer
 from numpy.typing import ArrayLike, NDArray
 
+from icvi_jax.array_api import AnyArray, Namespace
 from icvi_jax.spec import whole
 
 
@@ -55,7 +54,7 @@ def prequential(
     *,
     classes: int | None = None,
     clusters: int | None = None,
-) -> dict[str, Any]:
+) -> dict[str, AnyArray]:
     r"""External indices at every sample, for streams whose truth is known, with or without forgetting.
 
     With weights :math:`w_j = λ^{n−j}`, the faded table :math:`N_{ab} = Σ w_j [c_j = a][l_j = b]` of classes and
@@ -93,8 +92,9 @@ def prequential(
     traced = is_jax_array(truth) or is_jax_array(labels)
     if traced and not sized and any(isinstance(one, Tracer) for one in (truth, labels)):
         raise ValueError("prequential: inside jax.jit or jax.vmap it needs classes= and clusters=, how many there are")
-    xp: Any = jnp if traced and sized else np
-    a, b = xp.asarray(truth), xp.asarray(labels)
+    xp: Namespace = jnp if traced and sized else np
+    a: AnyArray = xp.asarray(truth)
+    b: AnyArray = xp.asarray(labels)
     if a.shape != b.shape or a.ndim not in (1, 2):
         raise ValueError(f"prequential: expected truth and labels (T,) or (N, T), got {a.shape}, {b.shape}")
     for field, array in (("truth", a), ("labels", b)):
@@ -116,7 +116,7 @@ _CELLS = 2_000_000
 """Cells of the tables that are there at once."""
 
 
-def _ranks(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _ranks(labels: AnyArray) -> NDArray[np.int64]:
     """The labels (N, T) of each stream by their order, from 1; −1, noise, is 0."""
     order = np.argsort(labels, axis=1, kind="stable")
     sorted_ = np.take_along_axis(labels, order, axis=1)
@@ -158,7 +158,7 @@ def _scanned(a: jax.Array, b: jax.Array, forgetting: float, rows: int, columns: 
     dtype = jnp.result_type(float)
     fade, tolerance = jnp.asarray(forgetting, dtype), 1e-12 if dtype == jnp.float64 else 1e-6
 
-    def step(carry: tuple[jax.Array, jax.Array], sample: tuple[jax.Array, jax.Array]) -> Any:
+    def step(carry: tuple[jax.Array, jax.Array], sample: tuple[jax.Array, jax.Array]) -> AnyArray:
         i, j = sample
         hit = (i[..., None] == jnp.arange(rows))[..., None] & (j[..., None] == jnp.arange(columns))[..., None, :]
         table, Q = fade * carry[0] + hit, fade**2 * carry[1] + 1
@@ -169,7 +169,7 @@ def _scanned(a: jax.Array, b: jax.Array, forgetting: float, rows: int, columns: 
     return {name: jnp.moveaxis(values, 0, -1) for name, values in zip(_EXTERNAL, found)}
 
 
-def _external(xp: Any, N: Any, Q: Any, tolerance: float) -> tuple[Any, ...]:
+def _external(xp: Namespace, N: AnyArray, Q: AnyArray, tolerance: float) -> tuple[AnyArray, ...]:
     """External indices of tables (…, classes, clusters) with squared weights `Q`; noise is first in both."""
     rows, columns, n = N.sum(-1), N.sum(-2), N.sum((-2, -1))
     P, A, B, T = ((part - Q) / 2 for part in ((N * N).sum((-2, -1)), (rows**2).sum(-1), (columns**2).sum(-1), n * n))
@@ -180,7 +180,7 @@ def _external(xp: Any, N: Any, Q: Any, tolerance: float) -> tuple[Any, ...]:
     flat = N.reshape(*N.shape[:-2], -1)
     H_rows, H_columns, H_both = (_entropy(xp, part / n[..., None]) for part in (rows, columns, flat))
     mutual = xp.maximum(H_rows + H_columns - H_both, 0)
-    least = 4 * xp.finfo(N.dtype).eps  # an entropy below is rounding
+    least = 4 * float(xp.finfo(N.dtype).eps)  # an entropy below is rounding
     single, one = (H_rows <= tolerance) & (H_columns <= tolerance), (H_rows <= least) | (H_columns <= least)
     nmi = xp.where(single, 1.0, xp.where(one, 0.0, mutual / xp.sqrt(xp.where(one, 1.0, H_rows * H_columns))))
     v = xp.where(single, 1.0, 2 * mutual / xp.where(single, 1.0, H_rows + H_columns))
@@ -190,7 +190,7 @@ def _external(xp: Any, N: Any, Q: Any, tolerance: float) -> tuple[Any, ...]:
     return ari, nmi, v, purity, (N[..., 1:, 1:].max(-2, initial=0).sum(-1) + N[..., 0, 0]) / n
 
 
-def _entropy(xp: Any, share: Any) -> Any:
+def _entropy(xp: Namespace, share: AnyArray) -> AnyArray:
     return -(share * xp.log(xp.where(share > 0, share, 1))).sum(-1)
 
 

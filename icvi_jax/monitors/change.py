@@ -7,15 +7,13 @@ import warnings
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-import jax
-
 from icvi_jax.monitors import change_first, seasons, views
 from icvi_jax.monitors.base import IndexValue, SampleMonitor
 from icvi_jax.monitors.change_first import FirstState
 from icvi_jax.monitors.scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
 from icvi_jax.spec import LARGEST_SIZE, is_number, number, settle, spec, static, whole
-from icvi_jax.types import Alarm, Array, Namespace
+from icvi_jax.types import Alarm, Array, Namespace, State
 
 AUTO = "auto"
 """The season that is looked for while rows come."""
@@ -322,7 +320,7 @@ class Change(SampleMonitor):
         )
         if begins is not None:  # all begins anew without the season
             blank = self._blank(x.shape[0], tuple(begins.shape), xp, x.dtype)._replace(season=season)
-            new = jax.tree.map(lambda a, b: a if a is b else xp.where(begins, a, b), blank, new)
+            new = _where(begins, blank, new)
         return new, Alarm(
             code=xp.astype(said, xp.int32),
             score=xp.where(some, log_p * (-1 / math.log(10)), xp.zeros_like(log_p)),
@@ -377,3 +375,12 @@ def _learn(tails: Tails, y: Array, known: Array, counted: Array, fired: Array, c
         square=xp.where(learns, (1 - g) * (tails.square + g * e * e), tails.square),
         peak=xp.where(restarts, xp.full_like(peak, -xp.inf), peak),
     )
+
+
+def _where(begins: Array, blank: State, new: State) -> State:
+    """`blank` where all begins anew, else `new`; what is the same in both stays."""
+    if blank is new:
+        return new
+    if isinstance(blank, tuple):
+        return type(blank)(*(_where(begins, a, b) for a, b in zip(blank, new)))
+    return namespace(blank).where(begins, blank, new)
