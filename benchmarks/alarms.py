@@ -7,7 +7,8 @@
 30 rows of each other once, so that it is an upper bound. *power*: four columns, a change at row 1000, found within 100
 rows (the drift: 300). *blindness*: an error code, then a step of ten σ at row 2000, found within 50 rows; four shares
 in a cell: float32, a state in float64, with Standardize, by `Live`; and by `icvi watch`. *gate*: rows it takes from
-streams without codes. *distress*: the learned threshold on XB. *incidents*: what a budget promises over a fleet.
+streams without codes. *distress*: the learned threshold on XB; *one_column*: with many
+clusters. *incidents*: what a budget promises over a fleet.
 *fresh_power*, *fresh_rates*: the same on seeds and kinds of noise on which nothing was tuned.
 *labelled*: F1 on the tuning halves beside that of as many random alarms. *cycles*: whether a day is found where there
 is one; *seasons*: live, with the rates that come of it. *cost*: processor time, and whether other digits, offsets and
@@ -220,10 +221,15 @@ def on_change(standardize: bool = False) -> icvi.Pipeline:
     return icvi.Pipeline(clusterer=None, panel=None, monitors={"alarm": icvi.Change()}, standardize=scale)
 
 
-def on_index(standardize: bool = False, k: int = 3, rate: float | None = 1e-3) -> icvi.Pipeline:
-    """Distress on the Xie–Beni index of a k-means."""
+def on_index(
+    standardize: bool = False,
+    k: int = 3,
+    rate: float | None = 1e-3,
+    clusterer: icvi.clusterers.Clusterer | None = None,
+) -> icvi.Pipeline:
+    """Distress on the Xie–Beni index of a k-means, or of another clusterer."""
     return icvi.Pipeline(
-        clusterer=icvi.SequentialKMeans(k=k, memory=50),
+        clusterer=clusterer or icvi.SequentialKMeans(k=k, memory=50),
         panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
         monitors={"alarm": icvi.Distress(false_alarms=rate, index="xb")},
         standardize=icvi.Standardize() if standardize else None,
@@ -320,6 +326,22 @@ def distress(draws: int, samples: int) -> Table:
         early, rare = (codes(on_index(rate=rate), x) == 1 for rate in (1e-3, 1e-4))
         cells = [f"{early[:, 50:400].mean() / 1e-3:.2f}", f"{rare[:, 400:].mean() / 1e-4:.2f}"]
         table.append([f"{kind}, p = 2: in rows 50 to 400, and at 1e-4 in later ones", " / ".join(cells)])
+    return table
+
+
+def one_column(streams: int) -> Table:
+    """Spikes of XB over those promised, on noise of 1,500 rows, as the command clusters files: k fixed and chosen."""
+    table = []
+    for p in (1, 2):
+        x = np.random.default_rng(31).normal(size=(streams, 1500, p)).astype(np.float32)
+        for k in (3, 6, 9, 12, "auto"):
+            sizes = range(2, 13) if k == "auto" else (k,)
+            several = tuple(icvi.SequentialKMeans(k=size, memory=50, seeding="distinct") for size in sizes)
+            cells = []
+            for rate in (1e-3, 2e-4):
+                clusterer = icvi.Portfolio(candidates=several) if k == "auto" else several[0]
+                cells.append(f"{(codes(on_index(True, rate=rate, clusterer=clusterer), x) == 1).mean() / rate:.2f}")
+            table.append([f"p = {p}, k = {k}", *cells])
     return table
 
 
@@ -506,6 +528,7 @@ def main(argv: list[str] | None = None) -> None:
         "blindness_watch": (places, lambda: watched(twenty // 4)),
         "gate": (["streams", "rows in 10,000", "begun anew"], lambda: gated(folder, 40)),
         "distress": (["Distress(false_alarms=1e-3) on XB", ""], lambda: distress(4 * twenty, 200_000 // share)),
+        "one_column": (["columns, k-means", "at 1e-3", "at 2e-4"], lambda: one_column(200 // share)),
         "incidents": (
             ["1/week over 10,000 nodes", "quiet nodes", "false a week at 1e-4", "at 5e-4", "in groups of ten"]
             + ["nodes needed at once", "within 30 rows"],
