@@ -241,6 +241,18 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def are_counted(names: Sequence[str]) -> bool:
+    """Whether names are 0, 1, 2, as pandas writes columns without names, perhaps behind an index without one.
+
+    Examples
+    --------
+    >>> are_counted(["", "0", "1"]), are_counted(["1", "2"])
+    (True, False)
+    """
+    named = names[not names[0].strip() :]
+    return len(named) > 1 and list(named) == [str(n) for n in range(len(named))]
+
+
 def sentences(left_out: Sequence[tuple[str, str]]) -> list[str]:
     """One sentence for each rule that left columns out, given pairs of a name and a reason.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from icvi_jax.tables.column_kinds import distinct
+from icvi_jax.tables.column_kinds import are_counted, distinct
 from icvi_jax.tables.table import TableError, check_columns
 
 if TYPE_CHECKING:
@@ -118,11 +118,8 @@ def layout(lines: list[str], shown: str) -> CsvLayout:
     except csv.Error:
         what = f"a field of more than {csv.field_size_limit():,} characters: is this a table, with all quotes closed?"
         raise TableError(shown, what, skip + 1, 1) from None
-    # pandas writes its index without a name, and columns without names as 0, 1, 2
-    named = first[not first[0].strip() :]
-    counted = len(named) > 1 and named == [str(n) for n in range(len(named))]
     values = all(map(_plain, first)) and any(field.strip().lower() not in MISSING for field in first)
-    if values and not (counted and any("." in line for line in lines[1:])):
+    if values and not (are_counted(first) and any("." in line for line in lines[1:])):
         return CsvLayout(delimiter, skip, (), tuple(f"x{n}" for n in range(1, len(first) + 1)))
     names = distinct([name.strip() or f"column{n}" for n, name in enumerate(first, 1)])
     return CsvLayout(delimiter, skip, tuple(name.strip() for name in first), names)

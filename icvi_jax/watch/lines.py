@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icvi_jax.numerics.arrays import LARGEST
-from icvi_jax.tables.column_kinds import by_name, distinct, epoch_unit, has_time_word, is_time_name, sentences
+from icvi_jax.tables.column_kinds import (
+    are_counted,
+    by_name,
+    distinct,
+    epoch_unit,
+    has_time_word,
+    is_time_name,
+    sentences,
+)
 from icvi_jax.tables.columns import NEEDED, OTHER_NAMES, PARTS
 from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
@@ -109,8 +117,9 @@ class Reader:
             self._take_header(text)
             return []
         fields = _fields(text, self.delimiter)
-        if (fields[0] == self.header[0] and distinct(fields) == self.header) or self._is_header(fields):
-            return []
+        again = fields[0] == self.header[0] and distinct(fields) == self.header
+        if (again and not are_counted(fields)) or self._is_header(fields):
+            return []  # 0, 1, 2 a second time may be a sample: none is lost
         return [self._by_header(fields, default_node)]
 
     def _by_header(self, fields: tuple[str, ...], default_node: str) -> Sample:
@@ -155,7 +164,7 @@ class Reader:
         absent = next((name for name in self.features if name not in names), None)
         if absent is not None:
             raise ValueError(f"neither JSON nor a CSV header with {absent!r}")
-        if any(self._number(name) is not None for name in names):
+        if any(self._number(name) is not None for name in names) and not are_counted(names):
             raise ValueError("the first line of CSV must be a header, or lines must be JSON objects")
         self.header = names
 

@@ -344,7 +344,8 @@ class Shard:
         known = self.codes.setdefault(column, set())
         if value not in known:
             known.add(value)
-            say(f"{column} is {value:.10g} at node {node!r}: taken as missing (--keep-codes keeps such values)")
+            place = f" at node {node!r}" if node else ""
+            say(f"{column} is {value:.10g}{place}: taken as missing (--keep-codes keeps such values)")
 
     def _hold_quiet(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
         """Hold what says nothing by the first `LEAST_ROWS` samples of its node: counters, columns with two values."""

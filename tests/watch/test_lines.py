@@ -127,6 +127,15 @@ def test_a_line_before_the_header_does_no_harm():
         assert reader.read("1,a,20") == Sample("a", "1", (20.0,))
 
 
+def test_names_that_are_numbers_are_a_header_and_the_same_line_later_a_sample():
+    for header, line, x in (("0,1", "0,1", (0.0, 1.0)), (",0,1", "7,0.5,1.5", (0.5, 1.5))):
+        reader = Reader()
+        assert reader.read(header) is None
+        assert reader.read(line).x == x
+    with pytest.raises(ValueError, match="header"):
+        Reader().read("1,2")
+
+
 @pytest.mark.parametrize("first", ["2026-01-01,a,ERR", "2026-01-01,a,", "2026-01-01,a"])
 def test_a_first_row_without_a_number_is_no_header(first):
     reader = Reader()
