@@ -25,12 +25,12 @@ class Stream(NamedTuple):
     k: int
 
 
-def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH) -> Stream:
-    """One stream with `dimension` columns at most; from the families of training, or from those left out."""
+def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH, late: bool = False) -> Stream:
+    """One stream with `dimension` columns at most, of the families of training or of those left out; or only `late`."""
     rng = np.random.default_rng((seed, dimension, held_out))
     while True:
         shape, order = SHAPES[rng.integers(len(SHAPES))], ORDERS[rng.integers(len(ORDERS))]
-        if bool({shape, order} & LEFT_OUT) == held_out:
+        if bool({shape, order} & LEFT_OUT) == held_out and (order == "late" or not late):
             break
     p = int(rng.integers(dimension // 2 + 1, dimension + 1))
     k = int(

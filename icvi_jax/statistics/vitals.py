@@ -6,7 +6,8 @@ cluster (1), the share with s > .3 against that with |s| < .2: no valley means t
 every slot keeps a, the faded mean of sgn(r·a) r for the differences r of its members from their own faded mean, so that
 ±a are the middles of its two halves; the share between them, |r·a| < .3 ‖a‖², against that at ±a: a valley means that
 two clusters share the slot. *Neighbours*: the nearest kept member of the same cluster, beside the mean one (clumps:
-several clusters share the slot) and the nearest of another cluster (beside: a cluster was cut).
+several clusters share the slot) and the nearest of another cluster (beside: a cluster was cut). *Shift*: whether
+the older half of the kept members of its cluster is further from a new one than the newer half.
 `docs/reference/definitions.md` has the whole list.
 """
 
@@ -70,6 +71,7 @@ MEMBER = (
     "spread",
     "beside",
     "alike",
+    "shift",
 )
 """Means over members; those "by mass" count a member by the share of its cluster, since large clusters decide."""
 
@@ -90,7 +92,7 @@ class VitalsState(NamedTuple):
     mean, before : (p, *streams), the mean of all samples, and the last sample.
     rest : (p, *streams), the difference of the last member from its centre.
     seen, members : (*streams), the faded numbers of samples, and of members of clusters that were there before.
-    of_members : (24, *streams), means over members, in the order of `MEMBER`.
+    of_members : (25, *streams), means over members, in the order of `MEMBER`.
     of_stream : (3, *streams), means over all samples, in the order of `STREAM`.
     past : (KEPT, p, *streams), members as they were.
     whose : (KEPT, *streams), integer: their clusters, −1 where there is none yet.
@@ -271,6 +273,17 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
     number = xp.astype(larger(kin_count, xp.ones_like(kin_count)), x.dtype)
     usual = xp.sum(xp.where(kin, gaps, 0 * gaps), axis=0) / number
     part = 1 / xp.where(usual > 0, usual, one)
+    after = state.phase - 1 - EVERY * slots(kin, KEPT)  # members after the one that was kept, less a whole turn if < 0
+    half = KEPT * EVERY // 2
+    newer = ((after >= 0) & (after < half)) | (after < -half)
+    fresh, stale = (xp.where(some, gaps, 0 * gaps) for some in (kin & newer, kin & ~newer))
+    fresh_count, stale_count = count(kin & newer), count(kin & ~newer)
+    both_ages = (fresh_count > 0) & (stale_count > 0)
+    fresh, stale = (
+        xp.sum(some, axis=0) / xp.astype(larger(n, xp.ones_like(n)), x.dtype)
+        for some, n in ((fresh, fresh_count), (stale, stale_count))
+    )
+    apart = xp.where(both_ages & (fresh + stale > 0), fresh + stale, one)
 
     within = state.of_members[MEMBER.index("within"), ...]
     scale = 1 / xp.where(within > 0, within, xp.where(d0 > 0, d0, one))
@@ -304,6 +317,7 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
         "spread": xp.where(several, squares(xp.where(kin, gaps, 0 * gaps) * part) / number, zero),
         "beside": xp.where(both_sides, closest / larger(closest + foreign, tiny), zero),
         "alike": xp.astype(kin_count, x.dtype) / xp.astype(larger(kin_count + kind_count, one_count), x.dtype),
+        "shift": xp.where(both_ages, (stale - fresh) / apart, zero),
     }
     values |= {f"{name} by mass": values[name] * values["own"] for name in ("near", "core")}
     members = keep * state.members + 1
@@ -373,6 +387,7 @@ SIGNS = (
     "spread",
     "beside",
     "alike",
+    "shift",
 )
 """The scale-free numbers that `Health` is computed from, in order."""
 
@@ -451,6 +466,7 @@ class VitalsView:
             log(m["spread"] / met, 0.1),
             m["beside"],
             log(m["alike"], 0.01),
+            m["shift"],
         ]
 
     @cached_property

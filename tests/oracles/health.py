@@ -9,7 +9,7 @@ RHO = 1 - 1 / 150
 REASONS = ("right", "merged", "cut", "not learned", "nothing to find")
 OF_MEMBERS = (
     "near", "core", "near by mass", "core by mass", "sil", "mid", "side", "gain", "ratio", "lone", "within", "inside",
-    "follow", "own", "turn", "leap", "stay", "skip", "met", "clump", "close", "spread", "beside", "alike",
+    "follow", "own", "turn", "leap", "stay", "skip", "met", "clump", "close", "spread", "beside", "alike", "shift",
 )  # fmt: skip
 OF_SAMPLES = ("total", "jump", "cosine")
 KEPT, EVERY = 24, 12
@@ -147,7 +147,14 @@ class Vitals:
                 now |= {"clump": min(kin) / G, "spread": sum((g / G) ** 2 for g in kin) / a}
         if a >= 1 and b >= 1:
             now["beside"] = divide(min(kin), min(kin) + min(others))
-        return now | {"alike": a / max(a + b, 1)}
+        now["alike"] = a / max(a + b, 1)
+        older, newer = [], []
+        for i, (z, whose) in enumerate(zip(self.kept, self.kept_names)):
+            if whose == name and whose >= 0:
+                place = self.phase - 1 - EVERY * i
+                (newer if 0 <= place < 144 or place < -144 else older).append(np.sum((x - z) ** 2))
+        far, near = (sum(side) / max(len(side), 1) for side in (older, newer))
+        return now | {"shift": divide(far - near, far + near) if older and newer else 0.0}
 
     def step_sample(self, x, jump):
         self.n = RHO * self.n + 1
@@ -181,7 +188,7 @@ class Vitals:
             log(max(1 - q.max() / max(self.n, 1), 0) + 0.003), max((self.g[i] for i in heavy), default=0),
             log((max((self.w[i] for i in heavy), default=0) + 0.001 * T) / (spread + 0.001 * T)),
             M["lone"], log(M["clump"] / met + 0.01), M["close"] / met, log(M["spread"] / met + 0.1),
-            M["beside"], log(M["alike"] + 0.01),
+            M["beside"], log(M["alike"] + 0.01), M["shift"],
         ])  # fmt: skip
 
     def gain(self, i):
