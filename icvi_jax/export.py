@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.export import Exported, register_namedtuple_serialization
 
 from icvi_jax.engine.native.cuda import TARGET
-from icvi_jax.engine.primitive import lax_scan
 from icvi_jax.engine.scan import scan as icvi_scan
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import whole
@@ -111,7 +110,7 @@ def export(
 
     def scan(numbers: Leaves, state: Leaves, X: jax.Array) -> tuple[Leaves, Leaves]:
         if not kernel or samples is None:
-            return lax_scan(lambda state, x: step(numbers, state, x), state, X, X.shape[0])
+            return jax.lax.scan(lambda state, x: step(numbers, state, x), state, X)  # T may be a symbol
         given = jax.tree.unflatten(form, numbers), jax.tree.unflatten(layout, state), X
         last, readings = icvi_scan(*given, implementation="portable")
         return jax.tree.leaves(last), jax.tree.leaves(readings)

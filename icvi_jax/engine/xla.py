@@ -164,7 +164,7 @@ class XlaProgram(CompiledStep):
         size = sum(a.dtype.itemsize * math.prod(a.shape) for a in leaves) / feed.every
         longest = max(1, int(BUDGET * self._devices / (size + room * p * self.dtype.itemsize)))
         even = math.ceil(T / math.ceil(T / longest))  # two lengths at most: two compilations
-        return out, form.unflatten, -(-even // feed.every) * feed.every
+        return out, partial(jax.tree.unflatten, form), -(-even // feed.every) * feed.every
 
     def launch(
         self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
