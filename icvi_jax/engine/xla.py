@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -54,31 +55,31 @@ class RunInput(NamedTuple):
         return (self.phase + steps) // self.every
 
 
-class CompiledStep:
+class CompiledStep(ABC):
     """A step, ready to be run over many streams: native code on the host's cores, or what XLA runs on JAX's devices."""
 
     name: str
 
+    @abstractmethod
     def place(self, state: State, room: int, model: State = None) -> State:
         """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
         with room for so many streams."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fetch(self, words: State, streams: int) -> State:
         """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
         """Arrays for the outputs (N, rows, …), what makes a pytree of them, and how many samples of each stream one
         call may take."""
-        raise NotImplementedError
 
+    @abstractmethod
     def launch(
         self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
     ) -> tuple[State, Callable[[], None]]:
         """Begin to process samples: the words after them (those given are consumed), and what to call before `out` is
         read."""
-        raise NotImplementedError
 
     def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
         """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept.
