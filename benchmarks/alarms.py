@@ -35,7 +35,7 @@ from tables import write
 import icvi_jax as icvi
 from icvi_jax.evaluation import judge
 from icvi_jax.monitors.budget import KEPT, PROMISED
-from icvi_jax.tables.cycle import cycle
+from icvi_jax.tables.season_length import cycle
 
 KINDS = (
     "white", "AR .5", "AR .9", "AR .99", "t3", "lognormal", "Poisson .3", "Poisson 4", "quantised", "GARCH", "sine",

@@ -22,10 +22,10 @@ import numpy as np
 from broker import AHEAD, cluster
 from confluent_kafka import Consumer, Producer
 
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.kafka import BATCH, WAIT, ConsumerGroup, Worker, settings
-from icvi_jax.watch.lines import Reader
 from icvi_jax.watch.loop import WatchLoop
 
 PARTITIONS, NODES, TOPIC, SIZE = 12, 240, "readings", 200

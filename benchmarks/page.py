@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import icvi_jax as icvi
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

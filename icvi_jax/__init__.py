@@ -20,6 +20,7 @@ from icvi_jax.export import export as export
 from icvi_jax.indices import Index as Index
 from icvi_jax.indices.listing import *  # noqa: F403
 from icvi_jax.live import Live as Live
+from icvi_jax.model_selection import Portfolio as Portfolio
 from icvi_jax.monitors import Budget as Budget
 from icvi_jax.monitors import Monitor as Monitor
 from icvi_jax.monitors.listing import *  # noqa: F403
@@ -33,8 +34,6 @@ from icvi_jax.panel_ops import read as read
 from icvi_jax.panel_ops import remove as remove
 from icvi_jax.pipeline import Pipeline as Pipeline
 from icvi_jax.pipeline import PipelineState as PipelineState
-from icvi_jax.portfolio import Portfolio as Portfolio
-from icvi_jax.propose import propose as propose
 from icvi_jax.report.alarm_text import story as story
 from icvi_jax.run import Run as Run
 from icvi_jax.run import run as run
@@ -48,6 +47,7 @@ from icvi_jax.types import Prototypes as Prototypes
 from icvi_jax.types import Reading as Reading
 from icvi_jax.validation import batch as batch
 from icvi_jax.validation import validate as validate
+from icvi_jax.what_if import propose as propose
 
 __version__ = "0.3.0"
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.anchor import Anchor, about, no_anchor, set_anchor
 from icvi_jax.indices import Index
 from icvi_jax.numerics.arrays import advance, cast, library, namespace, usable
 from icvi_jax.numerics.moments import weights
+from icvi_jax.origin import Anchor, about, no_anchor, set_anchor
 from icvi_jax.spec import derived, is_number, made, number, one_of, settle, spec, static, whole
 from icvi_jax.statistics import AnyStatistic, Count, States, Stats, Step, closure, pick
 from icvi_jax.statistics.groups import gathered

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.anchor import Anchor, about
 from icvi_jax.indices import DaviesBouldin
 from icvi_jax.indices.base import divide, given
 from icvi_jax.indices.health import CUT, MERGED, Health, logits
 from icvi_jax.numerics.arrays import COUNT_LIMIT, cast, namespace, position, slots, smallest, squares, usable
 from icvi_jax.numerics.moments import weights
+from icvi_jax.origin import Anchor, about
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.spec import made, whole
 from icvi_jax.statistics import Dispersion, States, Stats, Step, Vitals, pick

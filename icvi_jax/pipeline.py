@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax import gate
-from icvi_jax.anchor import Anchor, about, back, no_anchor, set_anchor
+from icvi_jax import error_code_filter as gate
 from icvi_jax.clusterers import Clusterer
 from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.indices import Index
 from icvi_jax.monitors import Budget, IndexValue, Monitor, SampleMonitor
 from icvi_jax.monitors.base import Listener
 from icvi_jax.monitors.budget import rate_of
-from icvi_jax.monitors.change_first import FirstState
+from icvi_jax.monitors.change_v1 import FirstState
 from icvi_jax.numerics.arrays import advance, namespace, usable
+from icvi_jax.origin import Anchor, about, back, no_anchor, set_anchor
 from icvi_jax.panel import Panel, PanelState, layout, own_arrays, punctual
 from icvi_jax.spec import FrozenDict, changed, made, settle, spec, static, whole
 from icvi_jax.standardize import Standardize
@@ -86,7 +86,7 @@ class Pipeline:
     monitors : by name of the alarm. A monitor of an index watches the index with that name, unless it has another
         `index`; "surprise", the squared distance from the nearest centre, can be watched like an index.
     standardize : an optional first station.
-    gate : whether rows with an error code (see `icvi_jax.gate`) are missing for all but monitors of samples. None:
+    gate : whether rows with an error code (`error_code_filter.py`) are missing for all but monitors of samples. None:
         where a monitor promises a rate of false alarms of an index.
 
     Examples

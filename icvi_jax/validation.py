@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from icvi_jax.anchor import first_origin
 from icvi_jax.engine import inputs
 from icvi_jax.engine.executor import NativeProgram, program_for
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.engine.xla import RunInput, precise, scan_plainly
 from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
 from icvi_jax.numerics.moments import weights
+from icvi_jax.origin import first_origin
 from icvi_jax.panel import Panel, PanelState, complete, punctual
 from icvi_jax.spec import made
 from icvi_jax.statistics import Dispersion, RecordedClustering

@@ -10,17 +10,17 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "icvi_jax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
-    "array_api | distributed | text",
+    "array_api | distributed | terminal_text",
     "numerics",
     "types",
     "spec",
-    "anchor",
+    "origin",
     "statistics",
-    "indices | clusterers | monitors | standardize | gate",
+    "indices | clusterers | monitors | standardize | error_code_filter",
     "panel",
-    "pipeline | portfolio",
+    "pipeline | model_selection",
     "panel_ops",
-    "propose",
+    "what_if",
     "checkpoint",  # below the engine, since a live fleet saves itself
     "engine",
     "run",

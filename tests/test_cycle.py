@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from icvi_jax.tables.cycle import PERIODS, cycle
+from icvi_jax.tables.season_length import PERIODS, cycle
 
 
 def wave(rows, period, rng, columns=2, noise=0.5):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.anchor import Anchor
+from icvi_jax.origin import Anchor
 
 
 def test_an_anchor_of_two_words_keeps_what_one_would_lose():

@@ -14,7 +14,7 @@ import pytest
 import icvi_jax as icvi
 from icvi_jax.checkpoint.migrations import grouped
 from icvi_jax.checkpoint.schema import fields_of
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.spec import changed
 

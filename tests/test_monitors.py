@@ -11,7 +11,7 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.monitors import distress as module
-from icvi_jax.monitors.scale import badness
+from icvi_jax.monitors.log_scale import badness
 from icvi_jax.numerics.arrays import COUNT_LIMIT
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

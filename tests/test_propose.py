@@ -48,7 +48,7 @@ def test_proposals_of_every_index_are_what_a_step_would_give(forgetting):
     X = np.array([[0, 0], [8, 0], [0, 8]])[labels] + rng.normal(size=(30, 2))
     panel = icvi.Panel(indices=ALL, forgetting=forgetting)
     state = watched(panel, X, labels, k, forgetting)
-    x, centers = np.array([2.0, 1.0]), icvi.anchor.back(state.anchor, state.prototypes.centers)
+    x, centers = np.array([2.0, 1.0]), icvi.origin.back(state.anchor, state.prototypes.centers)
     got = icvi.propose(panel, state, x)
     for c in range(4):
         mass = forgetting * state.statistics["dispersion"].mass[c]

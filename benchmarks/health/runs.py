@@ -12,7 +12,7 @@ from icvi_jax.indices.base import Index
 from icvi_jax.indices.health import CUT, MERGED, NOTHING, RIGHT, UNLEARNED
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Stats, Vitals
-from icvi_jax.statistics.vitals import SIGNS
+from icvi_jax.statistics.health_features import SIGNS
 from icvi_jax.types import Array
 
 WINDOW, STRIDE = 300, 150

@@ -21,7 +21,7 @@ from runs import STRIDE, Rows, joined, rows_of
 from simulate import LENGTH, ORDERS, SHAPES, make
 
 import icvi_jax as icvi
-from icvi_jax.statistics.vitals import SIGNS
+from icvi_jax.statistics.health_features import SIGNS
 
 HERE = pathlib.Path(__file__).parent
 MANY, SOME, FEW = (2, 3, 4, 5, 6, 8, 10, 12, 16), (2, 3, 4, 5, 6, 8, 12), (2, 3, 5, 8)

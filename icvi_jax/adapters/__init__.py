@@ -14,8 +14,8 @@
 from typing import TYPE_CHECKING
 
 from icvi_jax.adapters.center_slots import Slots
-from icvi_jax.adapters.follow import Followed, Watch, follow
-from icvi_jax.adapters.models import Foreign, River, Scikit, Snapshot
+from icvi_jax.adapters.external_models import Foreign, River, Scikit, Snapshot
+from icvi_jax.adapters.run_external import Followed, Watch, follow
 
 if TYPE_CHECKING:
     from icvi_jax.adapters.river_metric import ValidityMetric

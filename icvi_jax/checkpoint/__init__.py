@@ -1,6 +1,6 @@
 """Checkpoints: states in files that are either complete or refused, written by one process or by several."""
 
-from icvi_jax.checkpoint.api import (
+from icvi_jax.checkpoint.save_load import (
     Checkpoint,
     CheckpointError,
     DamagedCheckpoint,

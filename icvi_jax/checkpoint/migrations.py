@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
-from icvi_jax.gate import FIRST
+from icvi_jax.error_code_filter import FIRST
+from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Change
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.portfolio import Portfolio
 from icvi_jax.spec import FrozenDict, changed
 
 SCHEMA = 2

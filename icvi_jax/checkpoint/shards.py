@@ -12,7 +12,7 @@ import numpy as np
 from icvi_jax.types import Namespace
 
 if TYPE_CHECKING:
-    from icvi_jax.checkpoint.api import Checkpoint
+    from icvi_jax.checkpoint.save_load import Checkpoint
 
 FOLDER = re.compile(r"process-(\d+)-of-(\d+)")
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 
-from icvi_jax.text import one_line, say
+from icvi_jax.terminal_text import one_line, say
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 

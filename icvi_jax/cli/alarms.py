@@ -13,8 +13,8 @@ from icvi_jax.monitors.budget import SECONDS, amount
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
-from icvi_jax.tables.cycle import cycle
-from icvi_jax.text import did_you_mean
+from icvi_jax.tables.season_length import cycle
+from icvi_jax.terminal_text import did_you_mean
 
 NONE = "none"
 """Written for --false-alarms: no rate is promised, and indices are judged by the constants of the paper."""

@@ -16,7 +16,7 @@ from icvi_jax.cli.options import STDIN
 from icvi_jax.cli.run import calibrate, run
 from icvi_jax.cli.summary import datasets, indices, monitors
 from icvi_jax.cli.watch import watch
-from icvi_jax.text import did_you_mean, one_line
+from icvi_jax.terminal_text import did_you_mean, one_line
 
 app = App(
     name="icvi",

@@ -7,9 +7,9 @@ import dataclasses
 from icvi_jax.cli.options import Model
 from icvi_jax.cli.summary import say, tell_table
 from icvi_jax.clusterers import Clusterer, ClustererEntry, SequentialKMeans, catalogue
+from icvi_jax.model_selection import Portfolio
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.portfolio import Portfolio
-from icvi_jax.text import did_you_mean
+from icvi_jax.terminal_text import did_you_mean
 
 USUAL = "sk-means"
 FOR_FILES = {"memory": 50.0, "seeding": "distinct"}

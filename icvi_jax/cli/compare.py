@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from icvi_jax.cli.alarms import budget_of, in_season, settings_of
+from icvi_jax.cli.build_pipeline import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.clusterers import USUAL, clusterer_in, entry_of
 from icvi_jax.cli.compute import RAISED, compute
-from icvi_jax.cli.model import about_model, pipeline_of, spreads_of
 from icvi_jax.cli.options import MODEL, Alarms, Config, Data, InData, Model, Output, PanelOptions, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.run import check_length, table_of

@@ -19,8 +19,8 @@ from icvi_jax.cli.summary import with_bar
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, became_distress, count_alarms
+from icvi_jax.report.health_text import HEALTH, Trust, reasons_of, trust_now
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
-from icvi_jax.report.trust import HEALTH, Trust, reasons_of, trust_now
 from icvi_jax.run import scan_chunks
 from icvi_jax.tables.table import Fleet, Table, some_names
 from icvi_jax.types import Array, State

@@ -8,10 +8,10 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
+from icvi_jax.cli.build_pipeline import settle
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.large import goes_large, large_command
-from icvi_jax.cli.model import settle
+from icvi_jax.cli.fleet_out_of_core import goes_large, large_command
 from icvi_jax.cli.options import DATA, InData, Job, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import collect, join, say, tell_alarms, tell_source, tell_trust, tell_worst, tell_written
@@ -21,7 +21,7 @@ from icvi_jax.report.incidents import WITHIN, Incidents
 from icvi_jax.report.result import ONE_CLUSTER, Result
 from icvi_jax.tables import Fleet, TableError, read_fleet
 from icvi_jax.tables.table import seconds_of, some_names
-from icvi_jax.text import counted
+from icvi_jax.terminal_text import counted
 
 SHOWN = 10
 

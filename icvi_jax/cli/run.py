@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 import icvi_jax as icvi
+from icvi_jax.cli.build_pipeline import settle
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import Alarms, Config, Data, InData, Job, Model, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import summarize
@@ -19,7 +19,7 @@ from icvi_jax.report.result import judged_by_truth
 from icvi_jax.streams import catalogue, read_gas, read_sensorscope
 from icvi_jax.streams.readers import SENSORS
 from icvi_jax.tables import Table, TableError, read, resample
-from icvi_jax.tables.windows import seconds
+from icvi_jax.tables.window_means import seconds
 
 
 def table_of(source: str, seed: int, label: str, format: str, data: Data) -> tuple[Table, int | None]:

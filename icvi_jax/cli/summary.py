@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.indices.health import trust_of
 from icvi_jax.report.alarm_text import alarm_sentences, at, became_distress, clock, count_alarms, indices_add
+from icvi_jax.report.health_text import HEALTH, Trust, trust_before, trust_counts
 from icvi_jax.report.result import (
     CHANGE,
     COLUMN_ALARMS,
@@ -24,8 +25,7 @@ from icvi_jax.report.result import (
     missing_share,
     present,
 )
-from icvi_jax.report.trust import HEALTH, Trust, trust_before, trust_counts
-from icvi_jax.text import counted, one_line
+from icvi_jax.terminal_text import counted, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

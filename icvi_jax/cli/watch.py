@@ -9,15 +9,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from icvi_jax.cli.alarms import budget_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.clusterers import MANY, choosing_k, leaves_k_open
 from icvi_jax.cli.compute import remember_programs
-from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Config, Feed, Model, ServiceOptions
 from icvi_jax.clusterers import SequentialKMeans
+from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Budget
-from icvi_jax.portfolio import Portfolio
-from icvi_jax.text import say
-from icvi_jax.watch.lines import Reader
+from icvi_jax.terminal_text import say
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules
 from icvi_jax.watch.service import Service, serve
 from icvi_jax.watch.shard import kept_clusterer

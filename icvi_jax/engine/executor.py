@@ -18,12 +18,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from icvi_jax.anchor import Origin, no_anchor
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
 from icvi_jax.engine.native.program import Ticker, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
 from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, Tree, XlaProgram, map_own, precise
+from icvi_jax.origin import Origin, no_anchor
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Alarm, Reading, State
 

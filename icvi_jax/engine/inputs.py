@@ -2,7 +2,7 @@
 
 All functions that take samples from users (`run`, `run_fleet`, `Live`, `validate`, `batch`) call `given` to convert
 them, `fits` to check that they fit the pipeline, and `gaps` to check the times between them. Samples on the host become
-a NumPy array in their own precision: the origin is subtracted in that precision (`icvi_jax.anchor`), not here.
+a NumPy array in their own precision: the origin is subtracted in that precision (`icvi_jax.origin`), not here.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def together(caller: str, X: Sequence[object]) -> np.ndarray:
 
 
 def _table(X: object) -> tuple[np.ndarray, tuple[str, ...]]:
-    table: State = importlib.import_module("icvi_jax.tables.frames").from_frame(X)
+    table: State = importlib.import_module("icvi_jax.tables.dataframes").from_frame(X)
     if table.notes:
         raise ValueError(f"X: not all columns are of numbers; choose those that are ({'; '.join(table.notes)})")
     return table.x, tuple(table.features)

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from icvi_jax.anchor import subtract
 from icvi_jax.engine.primitive import lax_scan
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.numerics.arrays import namespace
+from icvi_jax.origin import subtract
 from icvi_jax.types import Alarm, Array, Namespace, Reading, State
 
 BUDGET = 64 * 2**20

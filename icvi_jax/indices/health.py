@@ -13,7 +13,7 @@ from icvi_jax.indices.base import Index, given
 from icvi_jax.numerics.arrays import cast, larger, namespace, smaller
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Stats, Vitals
-from icvi_jax.statistics.vitals import SIGNS
+from icvi_jax.statistics.health_features import SIGNS
 from icvi_jax.types import Array
 
 REASONS = ("right", "merged", "cut", "not learned", "nothing to find")

@@ -7,10 +7,12 @@ import warnings
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from icvi_jax.monitors import change_first, seasons, views
+from icvi_jax.monitors import change_statistics as views
+from icvi_jax.monitors import change_v1 as change_first
+from icvi_jax.monitors import seasons
 from icvi_jax.monitors.base import IndexValue, SampleMonitor
-from icvi_jax.monitors.change_first import FirstState
-from icvi_jax.monitors.scale import read_indices
+from icvi_jax.monitors.change_v1 import FirstState
+from icvi_jax.monitors.log_scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, position, smaller, smallest
 from icvi_jax.spec import LARGEST_SIZE, is_number, number, settle, spec, static, whole
 from icvi_jax.types import Alarm, Array, Namespace, State
@@ -92,8 +94,8 @@ class Change(SampleMonitor):
     r"""Raise an alarm when a column leaves its level, drifts or jumps; names the column. Needs no options.
 
     Each column is modelled with its own level, spread and memory, learned so that neither error codes nor changes teach
-    it anything (see `icvi_jax.monitors.views`). Three views of it, level, drift and jump, learn from their block maxima
-    how large quiet values get: with mean μ, spread s and number n of the maxima a value y is
+    it anything (see `monitors/change_statistics.py`). Three views of it, level, drift and jump, learn from their
+    block maxima how large quiet values get: with mean μ, spread s and number n of the maxima a value y is
     :math:`u = (y − μ)/σ + .5772` scales up its Gumbel tail, :math:`σ = .7797 \max(s, .2)(1 + 2/n)`. The largest over
     columns and views, less the logarithm of how many there are, is L. The tail of L is learned for the stream as a
     whole: a threshold that one block in ten exceeds, and by how much; an alarm is raised where that tail, and a reserve

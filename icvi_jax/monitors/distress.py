@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.monitors.base import Monitor, alarm
-from icvi_jax.monitors.scale import badness
+from icvi_jax.monitors.log_scale import badness
 from icvi_jax.monitors.threshold import LIMIT, Threshold, read, start, update
 from icvi_jax.numerics.arrays import advance, cast, namespace
 from icvi_jax.spec import is_number, number, spec, static
@@ -86,7 +86,7 @@ class Distress(Monitor):
     It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be used repeat it.
 
     With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
-    so that a quiet stream raises about so many spikes a sample (see `icvi_jax.monitors.tail`). The score counts that θ,
+    so that a quiet stream raises about so many spikes a sample (`monitors/gumbel_tail.py`). The score counts that θ,
     the alarm has a `p`, another spike needs a quiet block after the last one, and values are ignored while there is one
     cluster. `factor` and `width` then set θ only where they ask for less than was learned, down to a half of that.
 

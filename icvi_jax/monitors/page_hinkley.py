@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from icvi_jax.monitors.base import Monitor, alarm
-from icvi_jax.monitors.scale import badness
+from icvi_jax.monitors.log_scale import badness
 from icvi_jax.numerics.arrays import advance, cast, namespace
 from icvi_jax.spec import is_number, number, spec, static
 from icvi_jax.types import Alarm, Array, DType, Namespace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from icvi_jax.monitors import tail
+from icvi_jax.monitors import gumbel_tail as tail
 from icvi_jax.numerics.arrays import advance, cast, larger, namespace, smaller
 from icvi_jax.types import Array, Namespace
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from icvi_jax.monitors.tail import BLOCK
+from icvi_jax.monitors.gumbel_tail import BLOCK
 from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, columns_of, listeners
 from icvi_jax.run import Run
-from icvi_jax.text import counted
+from icvi_jax.terminal_text import counted
 from icvi_jax.types import Alarm
 
 RECENT = 61

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms, indices_add
+from icvi_jax.report.health_text import HEALTH, Trust, trust_before
 from icvi_jax.report.result import (
     COLUMN_ALARMS,
     ONE_CLUSTER,
@@ -34,7 +35,6 @@ from icvi_jax.report.result import (
     true_changes,
     worst_first,
 )
-from icvi_jax.report.trust import HEALTH, Trust, trust_before
 
 LEVELS = 4094  # 0 is missing, 1 … 4094 the range, 4095 infinite
 CURVE_BUDGET, DETAIL_BUDGET, MOST_DETAILED, MOST_SENTENCES, MOST_ALARMS = 6_000_000, 2_000_000, 100, 60, 200_000

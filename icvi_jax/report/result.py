@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.evaluation import Score, match
-from icvi_jax.report.trust import Trust
+from icvi_jax.report.health_text import Trust
 from icvi_jax.tables.table import Times
-from icvi_jax.text import counted
+from icvi_jax.terminal_text import counted
 
 CODES = ("quiet", "spike", "recovered", "distress")
 CHANGE, STUCK = "change", "stuck"

@@ -15,11 +15,11 @@ from icvi_jax.statistics.covariance import Covariance as Covariance
 from icvi_jax.statistics.covariance import OverallCovariance as OverallCovariance
 from icvi_jax.statistics.dispersion import Dispersion as Dispersion
 from icvi_jax.statistics.dispersion import Overall as Overall
+from icvi_jax.statistics.health_features import Vitals as Vitals
 from icvi_jax.statistics.index_view import Stats as Stats
 from icvi_jax.statistics.separation import FadedReach as FadedReach
 from icvi_jax.statistics.separation import Separation as Separation
 from icvi_jax.statistics.silhouettes import Silhouettes as Silhouettes
-from icvi_jax.statistics.vitals import Vitals as Vitals
 
 Recording = RecordedClustering  # its name before 0.3
 

@@ -1,10 +1,10 @@
 """Read and write the files of users: delimited text, Parquet, NPY, NPZ, and tables in memory."""
 
+from icvi_jax.tables.dataframes import from_frame, is_frame
 from icvi_jax.tables.fleet import read_fleet
-from icvi_jax.tables.frames import from_frame, is_frame
 from icvi_jax.tables.read import read
 from icvi_jax.tables.table import Fleet, Table, TableError
-from icvi_jax.tables.windows import resample
+from icvi_jax.tables.window_means import resample
 from icvi_jax.tables.write import as_text, whole, write_table
 
 __all__ = [

@@ -17,7 +17,7 @@ from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import NODES, companion, located, open_sheet, read_arrays
 from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_names, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
-from icvi_jax.tables.windows import means, seconds, slots
+from icvi_jax.tables.window_means import means, seconds, slots
 
 MOST_CELLS = 400_000_000
 TOGETHER = 1.5  # nodes share a clock if all different times are at most so many times the rows of the longest node

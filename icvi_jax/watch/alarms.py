@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, SupportsFloat
 import numpy as np
 
 from icvi_jax.report.alarm_text import MEANING, alarm_word
+from icvi_jax.report.health_text import HEALTH
 from icvi_jax.report.incidents import WITHIN, sentence_of
 from icvi_jax.report.result import COLUMN_ALARMS
-from icvi_jax.report.trust import HEALTH
 from icvi_jax.types import Alarm
+from icvi_jax.watch.batches import Tick
 from icvi_jax.watch.sample import seconds, time_in_words
-from icvi_jax.watch.ticks import Tick
 
 if TYPE_CHECKING:
     from icvi_jax.monitors import Budget
-    from icvi_jax.watch.neighbours import Neighbours
+    from icvi_jax.watch.other_partitions import Neighbours
     from icvi_jax.watch.shard import Shard
 
 

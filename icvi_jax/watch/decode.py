@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from icvi_jax.text import say
-from icvi_jax.watch.lines import Reader
+from icvi_jax.terminal_text import say
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.sample import Sample
 
 COMPLAINT_SECONDS, FIRST_LINES = 60.0, 20

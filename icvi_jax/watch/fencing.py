@@ -14,9 +14,9 @@ from pathlib import Path
 
 from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.journal import Restored, Store
-from icvi_jax.watch.lines import LineFormat
+from icvi_jax.watch.json_and_csv import LineFormat
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in
 from icvi_jax.watch.source import Message

@@ -14,12 +14,12 @@ import time
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.alarms import plain
 from icvi_jax.watch.mqtt import client, publish
+from icvi_jax.watch.page_data import DISTRESS, NEWS, SILENT, states
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sinks import Sink
-from icvi_jax.watch.views import DISTRESS, NEWS, SILENT, states
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from icvi_jax.checkpoint import container
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.watch.lines import LineFormat
+from icvi_jax.watch.json_and_csv import LineFormat
 from icvi_jax.watch.locking import locked
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard, saved_in

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.sinks import Sink

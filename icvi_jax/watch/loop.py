@@ -19,17 +19,17 @@ from typing import NamedTuple, TextIO
 import jax
 import numpy as np
 
+from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.portfolio import Portfolio
-from icvi_jax.text import counted, say
+from icvi_jax.terminal_text import counted, say
 from icvi_jax.watch.absent_nodes import Silence
 from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
 from icvi_jax.watch.decode import Complaints, Decoder
 from icvi_jax.watch.fencing import Fenced
 from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
-from icvi_jax.watch.lines import LineFormat, Reader
-from icvi_jax.watch.neighbours import Neighbours
+from icvi_jax.watch.json_and_csv import LineFormat, Reader
+from icvi_jax.watch.other_partitions import Neighbours
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from icvi_jax.text import counted, say
-from icvi_jax.watch.formats import check_pattern
+from icvi_jax.terminal_text import counted, say
+from icvi_jax.watch.device_formats import check_pattern
 from icvi_jax.watch.journal import RECEIVE, Store
 from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.source import ONLY, Batch, Message, Source

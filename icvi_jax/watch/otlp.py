@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, fleet_scores
 from icvi_jax.watch.sample import seconds
 from icvi_jax.watch.sinks import Sink

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from icvi_jax.checkpoint import container
-from icvi_jax.text import counted, say
+from icvi_jax.terminal_text import counted, say
 from icvi_jax.watch.decode import Complaints
 from icvi_jax.watch.journal import Store, Waiting
 from icvi_jax.watch.silences import Silences

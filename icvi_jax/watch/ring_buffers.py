@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.report.alarm_text import unusual_reading
+from icvi_jax.report.health_text import HEALTH, reasons_of
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import COLUMN_ALARMS
-from icvi_jax.report.trust import HEALTH, reasons_of
 from icvi_jax.watch.alarms import score_of
-from icvi_jax.watch.lines import LineFormat
+from icvi_jax.watch.batches import Tick
+from icvi_jax.watch.json_and_csv import LineFormat
 from icvi_jax.watch.sample import seconds, time_in_words, zone_of
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.ticks import Tick
 
 ROOM, MANY = 64, 8192
 EVENTS = 500

@@ -26,13 +26,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.auth import Auth
 from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.metrics import exposition, is_loopback
+from icvi_jax.watch.page_data import fleet_view, names_view, node_view, summary
 from icvi_jax.watch.ring_buffers import EVENTS, RingBuffers
 from icvi_jax.watch.sse import Broadcaster
-from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 
 BEAT, LONGEST_BODY, VIEWS = 0.5, 10_000, 32
 HEADER_SECONDS, CONNECTIONS = 10.0, 400

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from icvi_jax.monitors import Distress
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.text import counted, say
-from icvi_jax.watch.lines import Reader
+from icvi_jax.terminal_text import counted, say
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.metrics import serving
 from icvi_jax.watch.retry import Sender

@@ -15,12 +15,12 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.anchor import Anchor
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.indices import Health
 from icvi_jax.live import Live
 from icvi_jax.monitors import Stuck
+from icvi_jax.origin import Anchor
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.report.alarm_text import RECENT, AlarmText, describe
 from icvi_jax.report.incidents import Incidents
@@ -29,12 +29,12 @@ from icvi_jax.spec import changed
 from icvi_jax.tables.clock import Clock, Verdict
 from icvi_jax.tables.column_kinds import LEAST_ROWS, Held, held_columns, hold_columns
 from icvi_jax.tables.error_codes import CODES, is_code
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.types import Alarm
 from icvi_jax.watch.alarms import alarms_of, score_of
+from icvi_jax.watch.batches import Block, Tick, blocks
 from icvi_jax.watch.reorder_buffer import ReorderBuffer
 from icvi_jax.watch.sample import Sample, Time, checked, is_local, order
-from icvi_jax.watch.ticks import Block, Tick, blocks
 
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16

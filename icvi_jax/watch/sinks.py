@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence, Set
 from typing import Protocol, TextIO, runtime_checkable
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 from icvi_jax.watch.journal import Store
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from icvi_jax.watch.lines import LONGEST_LINE
+from icvi_jax.watch.json_and_csv import LONGEST_LINE
 
 if TYPE_CHECKING:
     from icvi_jax.watch.loop import Partition, WatchLoop

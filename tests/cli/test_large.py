@@ -13,7 +13,7 @@ import pytest
 duckdb = pytest.importorskip("duckdb")
 
 from icvi_jax.cli import main  # noqa: E402
-from icvi_jax.tables import large  # noqa: E402
+from icvi_jax.tables import out_of_core as large  # noqa: E402
 from icvi_jax.watch.locking import locked  # noqa: E402
 
 NODES, STEPS = 12, 300
@@ -140,7 +140,8 @@ def test_the_order_of_files_and_rows_changes_nothing(made, tmp_path, small_bucke
 
 def test_a_killed_run_goes_on_with_the_same_result(made, tmp_path):
     script = (
-        "import sys, time; from icvi_jax.tables import large; from icvi_jax.cli import main, large as c\n"
+        "import sys, time; from icvi_jax.tables import out_of_core as large\n"
+        "from icvi_jax.cli import main, fleet_out_of_core as c\n"
         "d = large.LargeTable.__init__; d.__defaults__ = (*d.__defaults__[:-1], 900)\n"
         "one = c.collect\n"
         "def slow(*a):\n    time.sleep(float(sys.argv[1])); return one(*a)\n"

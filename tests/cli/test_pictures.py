@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.report.plot import _heat, figure
 from icvi_jax.report.result import About

@@ -13,8 +13,8 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.report.page import write_page
 from icvi_jax.tables import Table

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from icvi_jax.cli import main
-from icvi_jax.cli.model import apart, spreads_of
+from icvi_jax.cli.build_pipeline import apart, spreads_of
 from icvi_jax.tables import TableError, from_frame, read, read_fleet, write_table
 from icvi_jax.tables.column_kinds import by_name
-from icvi_jax.tables.windows import means
+from icvi_jax.tables.window_means import means
 
 ROWS = 120
 RNG = np.random.default_rng(0)

@@ -9,9 +9,9 @@ import pytest
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.clusterers import clusterer_of, described
 from icvi_jax.cli.compare import candidates_of
-from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Alarms, Model
 
 ENTRIES = icvi.clusterers.catalogue()

@@ -26,7 +26,7 @@ from disk import Disk, Write  # noqa: E402
 from world import PIPE  # noqa: E402
 
 from icvi_jax.watch import kafka  # noqa: E402
-from icvi_jax.watch.lines import Reader  # noqa: E402
+from icvi_jax.watch.json_and_csv import Reader  # noqa: E402
 from icvi_jax.watch.loop import Rules, WatchLoop  # noqa: E402
 from icvi_jax.watch.source import ONLY, Message  # noqa: E402
 

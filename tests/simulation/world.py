@@ -29,13 +29,13 @@ import icvi_jax as icvi
 from icvi_jax.checkpoint import container
 from icvi_jax.watch import kafka, mqtt
 from icvi_jax.watch.fencing import Claim
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
+from icvi_jax.watch.page_data import fleet_view, summary
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.source import ONLY, Message
 from icvi_jax.watch.sse import ROOM, Broadcaster
-from icvi_jax.watch.views import fleet_view, summary
 
 SOURCES = ("stdin", "mqtt", "kafka")
 PANEL = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9)

@@ -25,7 +25,7 @@ from broker import AHEAD, cluster
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from icvi_jax.cli import main as command
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.fencing import Claim
 from icvi_jax.watch.shard import Shard

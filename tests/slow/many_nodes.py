@@ -16,9 +16,9 @@ import sys
 import time
 import urllib.request
 
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.server import page_served

@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 from soak import resident
 
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import WatchLoop
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from watching import PIPE, alarms, begun, messages, samples, taken
 
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
+from icvi_jax.watch.page_data import fleet_view, node_view, summary
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.sse import Broadcaster
-from icvi_jax.watch.views import fleet_view, node_view, summary
 
 LARGE = 10_000_000
 BAD = [

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from watching import COMMAND, PATIENCE, PIPE, alarms, begun, lines, noted, samples, until
 
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.mqtt import Subscription, message_of
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from icvi_jax.watch.decode import Decoder
-from icvi_jax.watch.formats import line_protocol
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.device_formats import line_protocol
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.mqtt import message_of
 from icvi_jax.watch.sparkplug import Births
 

@@ -11,9 +11,9 @@ import icvi_jax as icvi
 from icvi_jax.cli import main
 from icvi_jax.report.incidents import Incidents, Member
 from icvi_jax.watch.fencing import LogKeeper
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
-from icvi_jax.watch.neighbours import FILE, Neighbours
+from icvi_jax.watch.other_partitions import FILE, Neighbours
 from icvi_jax.watch.source import Message
 
 

@@ -13,7 +13,7 @@ from watching import PATIENCE
 
 import icvi_jax as icvi
 from icvi_jax.watch.fencing import Claim, Fenced
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.shard import Shard
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from icvi_jax.watch.lines import LONGEST_LINE, Reader
+from icvi_jax.watch.json_and_csv import LONGEST_LINE, Reader
 from icvi_jax.watch.sample import Sample, known_as
 from icvi_jax.watch.source import lines_of
 

@@ -16,7 +16,7 @@ from watching import PIPE, begun, messages
 from icvi_jax.cli import main
 from icvi_jax.tables import read, read_fleet
 from icvi_jax.tables.clock import believed_rows
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.sample import order
 from icvi_jax.watch.shard import Shard
 

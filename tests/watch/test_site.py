@@ -16,14 +16,14 @@ from watching import PIPE, begun, messages, samples, taken, until
 
 import icvi_jax as icvi
 from icvi_jax.watch import retry
-from icvi_jax.watch.lines import LineFormat, Reader
+from icvi_jax.watch.batches import LONGEST, blocks
+from icvi_jax.watch.json_and_csv import LineFormat, Reader
+from icvi_jax.watch.page_data import fleet_view, names_view, node_view, summary
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.ticks import LONGEST, blocks
-from icvi_jax.watch.views import fleet_view, names_view, node_view, summary
 from icvi_jax.watch.webhook import Webhook
 
 

@@ -10,16 +10,16 @@ from watching import begun, taken
 
 import icvi_jax as icvi
 from icvi_jax.cli import main
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.clusterers import choosing_k, clusterer_of
-from icvi_jax.cli.model import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.indices.health import MERGED
-from icvi_jax.portfolio import Portfolio
-from icvi_jax.report.trust import Trust, reasons_of, trust_before, trust_counts, trust_now
+from icvi_jax.model_selection import Portfolio
+from icvi_jax.report.health_text import Trust, reasons_of, trust_before, trust_counts, trust_now
+from icvi_jax.watch.page_data import fleet_view, node_view, summary
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.sample import Sample
 from icvi_jax.watch.shard import Shard
-from icvi_jax.watch.views import fleet_view, node_view, summary
 
 NAN = np.nan
 

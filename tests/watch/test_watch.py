@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 from watching import COMMAND, PATIENCE, alarms, begun, lines, messages, noted, samples, taken, until, watched
 
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.watch.journal import Store
 

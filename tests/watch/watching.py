@@ -11,9 +11,9 @@ from contextlib import closing
 
 import numpy as np
 
-from icvi_jax.cli.model import pipeline_of
+from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
-from icvi_jax.watch.lines import Reader
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.source import ONLY, Message
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icvi_jax.text import say
+from icvi_jax.terminal_text import say
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm

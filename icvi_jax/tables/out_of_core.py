@@ -38,7 +38,7 @@ from icvi_jax.tables.fleet import (
 from icvi_jax.tables.raw_table import Sheet, typed_column, unmask
 from icvi_jax.tables.table import TableError, Times, check_columns, check_samples, seconds_of
 from icvi_jax.tables.text import MISSING, connect, counts, kind
-from icvi_jax.tables.windows import means, seconds, slots
+from icvi_jax.tables.window_means import means, seconds, slots
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -28,7 +28,7 @@ from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
 from icvi_jax.tables.text import MISSING
-from icvi_jax.watch.formats import check_pattern, line_protocol, node_in, records_of
+from icvi_jax.watch.device_formats import check_pattern, line_protocol, node_in, records_of
 from icvi_jax.watch.sample import Sample, Time, known_as, order, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icvi_jax.monitors.views import MODE, REPEATS
+from icvi_jax.monitors.change_statistics import MODE, REPEATS
 
 LEAST = 4
 """Rows of the shortest cycle."""
@@ -52,7 +52,7 @@ def cycle(x: np.ndarray) -> Cycle:
     Examples
     --------
     >>> import numpy as np
-    >>> from icvi_jax.tables.cycle import cycle
+    >>> from icvi_jax.tables.season_length import cycle
     >>> noise = np.random.default_rng(0).normal(size=(1000, 2))
     >>> cycle(noise).rows
     0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icvi_jax.adapters.center_slots import Slots
-from icvi_jax.adapters.models import Foreign
+from icvi_jax.adapters.external_models import Foreign
 from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array

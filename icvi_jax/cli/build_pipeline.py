@@ -16,7 +16,7 @@ from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import SURPRISE
 from icvi_jax.tables import Fleet, Table
-from icvi_jax.text import did_you_mean
+from icvi_jax.terminal_text import did_you_mean
 
 SEVERAL = "needs a clusterer with several prototypes per cluster, such as --clusterer merge-split"
 USUAL_ALARMS = Alarms()

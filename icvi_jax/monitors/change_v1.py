@@ -8,7 +8,7 @@ past: "now" a mean that forgets quickly (λ_f), "before" one that forgets slowly
 
 with v the variance of a value about the mean before it. Its options add views: slower means, distances |x − m_s|, and
 the gap J between the last two values and the two before, over the variance u of neighbours; the largest counts. The
-tail of each feature is learned from its block maxima (`icvi_jax.monitors.tail`).
+tail of each feature is learned from its block maxima (`icvi_jax.monitors.gumbel_tail`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import NamedTuple
 
-from icvi_jax.monitors import seasons, tail
+from icvi_jax.monitors import gumbel_tail as tail
+from icvi_jax.monitors import seasons
 from icvi_jax.monitors.base import IndexValue
-from icvi_jax.monitors.scale import read_indices
+from icvi_jax.monitors.log_scale import read_indices
 from icvi_jax.numerics.arrays import advance, cast, larger, namespace, position, smaller, smallest
 from icvi_jax.types import Alarm, Array, Namespace
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from icvi_jax.indices import catalogue
 from icvi_jax.indices.health import trust_of
 from icvi_jax.report.alarm_text import clock
-from icvi_jax.report.trust import HEALTH, WORDS, trust_now
+from icvi_jax.report.health_text import HEALTH, WORDS, trust_now
 from icvi_jax.watch.ring_buffers import RingBuffers
 
 if TYPE_CHECKING:

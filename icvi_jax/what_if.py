@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from icvi_jax.anchor import about
 from icvi_jax.indices import WB, BallHall, CalinskiHarabasz, Index, RSquared, XieBeni
 from icvi_jax.numerics.arrays import cast, count, larger, namespace, slots, smaller, squares, usable
+from icvi_jax.origin import about
 from icvi_jax.panel import Panel, PanelState
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.statistics import Dispersion, Overall, Separation, Statistic, Stats

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from icvi_jax.indices.health import HIGH, LOW, Health, health_sentence, trust_of
 from icvi_jax.panel_ops import explain
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.text import counted
+from icvi_jax.terminal_text import counted
 
 HEALTH = Health().name
 WORDS = ("low", "medium", "high", "unknown")

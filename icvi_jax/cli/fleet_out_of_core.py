@@ -18,18 +18,18 @@ import numpy as np
 
 import icvi_jax as icvi
 from icvi_jax.cli.alarms import with_any_rate
+from icvi_jax.cli.build_pipeline import settle
 from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import RAISED, compute, measured_text
-from icvi_jax.cli.model import settle
 from icvi_jax.cli.options import Job, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import Found, collect, join, tell_alarms, tell_head, tell_treatment, tell_worst, tell_written
 from icvi_jax.report.alarm_text import alarm_word
 from icvi_jax.tables import Fleet, TableError, whole, write_table
 from icvi_jax.tables.fleet import align, first_notes
-from icvi_jax.tables.large import Bucket, LargeTable, is_large, is_url, parquet_files
-from icvi_jax.text import counted
-from icvi_jax.text import say as note
+from icvi_jax.tables.out_of_core import Bucket, LargeTable, is_large, is_url, parquet_files
+from icvi_jax.terminal_text import counted
+from icvi_jax.terminal_text import say as note
 from icvi_jax.watch.locking import locked
 
 UNFINISHED, SOURCE, LOCK = "unfinished", "source.json", "unfinished.lock"
