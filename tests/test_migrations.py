@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
-from icvi_jax.checkpoint.migrations import grouped
-from icvi_jax.checkpoint.schema import fields_of
 from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.spec import changed
@@ -156,28 +154,3 @@ def test_a_change_of_an_earlier_version_is_saved_and_goes_on_live_without_a_word
     code = icvi.Live.load(live.save(tmp_path / "again.icvi"), pipe).tick_many(samples()[:, STOP:]).alarms["change"].code
     with np.load(DATA / "0.2.0-alone.npz") as then:
         np.testing.assert_array_equal(code, then[".alarms['change'].code"])
-
-
-def test_a_portfolio_whose_candidates_had_states_of_their_own_goes_on():
-    ks = (2, 3, 5)
-    panel = icvi.Panel(indices=(icvi.XieBeni(), icvi.Health()))
-    pipe = icvi.Pipeline(
-        clusterer=icvi.Portfolio(candidates=tuple(icvi.SequentialKMeans(k=k) for k in ks)), panel=panel
-    )
-    x = np.random.default_rng(0).normal(size=(4, 400, 2)).astype(np.float32)
-    state = icvi.run_fleet(pipe, x[:, :200], backend="numpy").state
-    now, heads = fields_of(state), (".clusterer.states", ".clusterer.statistics")
-    old = {name: a for name, a in now.items() if not name.startswith(heads)}
-    for name, a in now.items():
-        if name.startswith(heads):
-            head, _, rest = name.partition("[0]")
-            for m, k in enumerate(ks):  # arrays of 5 slots in this group had k of them
-                own = a[..., m, :]
-                old[f"{head}[{m}]{rest}"] = own[tuple(slice(0, k if n == 5 else n) for n in own.shape[:-1])]
-    found = grouped(old, fields_of(pipe.init(2, (4,), xp=np, dtype=np.float32)), pipe)
-    assert found.keys() == now.keys() and len(now) < len(old)
-    again = jax.tree.unflatten(jax.tree.structure(state), [found[name] for name in now])
-    for one, other in zip(
-        *(jax.tree.leaves(icvi.run_fleet(pipe, x[:, 200:], state=s).readings) for s in (state, again))
-    ):
-        np.testing.assert_array_equal(one, other)

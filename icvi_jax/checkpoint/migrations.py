@@ -19,7 +19,6 @@ import numpy as np
 
 from icvi_jax.checkpoint.schema import Plain, describe, fields_of, template
 from icvi_jax.error_code_filter import FIRST
-from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Change
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import FrozenDict, changed
@@ -86,33 +85,6 @@ def with_reserves(fields: Fields) -> Fields:
         if name.endswith(".threshold.ready") and f"{one}.reserve" not in fields:
             found[f"{one}.reserve"] = np.zeros_like(fields[f"{one}.tail.level"])
     return found
-
-
-def grouped(fields: Fields, fresh: Fields, pipe: Pipeline) -> Fields:
-    """The fields of a portfolio whose candidates were states of their own, as streams of their groups."""
-    if not isinstance(pipe.clusterer, Portfolio):
-        return fields
-    groups = [len(parts) for parts in pipe.clusterer.groups]
-    heads = (".clusterer.states", ".clusterer.statistics")
-    many = {name.split("]")[0] for name in fields if name.startswith(heads[0])}
-    if len(many) != sum(groups) or len(many) == len(groups):
-        return fields
-    found: Fields = {}
-    streams = fields[".anchor.high"].ndim - 1
-    for name, a in fresh.items():
-        if not name.startswith(heads):
-            if name in fields:
-                found[name] = fields[name]
-            continue
-        head, _, rest = name.partition("[")
-        place, _, rest = rest.partition("]")
-        a, first = np.array(a), sum(groups[: int(place)])
-        for m in range(groups[int(place)]):
-            old = fields[f"{head}[{first + m}]{rest}"]
-            where: tuple[slice | int, ...] = (*(slice(0, n) for n in old.shape[: old.ndim - streams]), m)
-            a[where] = old
-        found[name] = a
-    return found | {name: a for name, a in fields.items() if name not in found and not name.startswith(heads)}
 
 
 def added(fields: Fields, fresh: Fields) -> Fields:

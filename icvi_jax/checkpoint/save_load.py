@@ -17,7 +17,7 @@ import numpy as np
 
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import container, shards
-from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, grouped, migrated, with_reserves
+from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -283,7 +283,6 @@ def _understood(
     anchor = fields[".anchor.high"]
     fresh = template(kind, anchor)
     every = fields_of(fresh)
-    fields = grouped(fields, every, kind)
     new = added(fields, every)
     recall = bool(fresh.kept) and any(name.startswith(".kept") for name in new)
     fields = {name: (fields | new)[name] for name in every if name in fields or name in new} | fields if new else fields

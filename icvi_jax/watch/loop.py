@@ -296,9 +296,9 @@ class WatchLoop:
         self.parts[name] = part
         return part
 
-    def open_journal(self, folder: Path | None, name: str = "") -> Partition:
+    def open_journal(self, folder: Path | None) -> Partition:
         """Continue with the only part of a source, which has a journal in `folder`; None keeps nothing."""
-        part = self.open(name, JournalKeeper(folder, self.sinks))
+        part = self.open("", JournalKeeper(folder, self.sinks))
         self.printer.pass_on(part.store)
         if part.counts.samples and part.shard is not None:
             known = f"{counted(part.counts.samples, 'sample')} of {counted(len(part.shard.rows), 'node')}"
