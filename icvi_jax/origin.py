@@ -150,7 +150,7 @@ class Origin:
 
 
 def subtract(X: np.ndarray, origin: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """X (N, t, p) minus the origin (N, p), in this type; out of range is infinite, which means missing."""
+    """X (N, t, p) minus the origin (N, p), as `dtype`; what overflows is infinite, which means missing."""
     with np.errstate(over="ignore", invalid="ignore"):
         moved: np.ndarray = np.subtract(X, origin[:, None, :])
     return moved.astype(dtype, copy=False)

@@ -23,8 +23,8 @@ S = TypeVar("S")
 """A state."""
 
 MANY_COORDINATES = 128
-"""Centres with fewer coordinates, k p, have their distances computed anew at every step: reading and writing those that
-are kept takes as long."""
+"""Distances between centres with fewer coordinates, k p, are not cached: reading and writing them takes as long as
+computing them."""
 
 
 class PanelState(NamedTuple):
@@ -123,7 +123,7 @@ class Panel:
         return self.of == "clusters" or any(index.grouped for index in self.indices)
 
     def kept(self, k: int, features: int) -> tuple[str, ...]:
-        """What is kept from step to step for a clusterer that is `local`: nothing where all of it costs less anew."""
+        """Names of the values cached between steps for a `local` clusterer; none where computing them is cheaper."""
         if self.of != "slots" or self.norm is not None or k < 3 or features < 4:
             return ()
         names = {name for index in self.indices for name in index.kept()}
@@ -223,7 +223,7 @@ class Panel:
     ) -> tuple[PanelState, dict[str, Array]]:
         """State and values after what a clusterer did with one sample, relative to the anchor of the state.
 
-        All ways to step a panel lead here. `crisp`: memberships are 0 or 1. `memo`: what is kept from step to step.
+        All ways to step a panel lead here. `crisp`: memberships are 0 or 1. `memo`: the cache of the step before.
         """
         statistics = self.update(state.statistics, event, elapsed, crisp)
         values = self.values(statistics, event.after, event.ready, memo)

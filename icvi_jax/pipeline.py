@@ -223,12 +223,12 @@ class Pipeline:
         return own_arrays(start, xp)
 
     def _kept(self, features: int) -> tuple[str, ...]:
-        """Names of what is kept from step to step."""
+        """Names of the values that are cached from step to step."""
         local = self.panel is not None and self.clusterer is not None and self.clusterer.local
         return self.panel.kept(self.slots, features) if local and self.panel is not None else ()
 
     def recalled(self, state: PipelineState) -> PipelineState:
-        """`state` with all that is kept from step to step computed anew, from centres and statistics."""
+        """`state` with its cache computed anew from centres and statistics."""
         found = Memo(self._kept(state.anchor.high.shape[0]))
         if self.panel is not None and state.clusterer is not None:
             there = state.panel.prototypes

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Progress = Callable[[int, int | None], None]
-"""Is told how many samples are done, over all streams, and how many there are (None for an iterator)."""
+"""Progress callback: samples done, over all streams, and how many there are (None for an iterator)."""
 
 
 class _Made(NamedTuple):

@@ -141,7 +141,7 @@ def finite(owner: str, field: str, value: float, least: float) -> None:
 
 
 def made(owner: str, field: str, value: object, kind: type | tuple[type, ...], example: str) -> None:
-    """Raise a ValueError unless `value` is an object of `kind`: a class without its brackets is told apart."""
+    """Raise a ValueError unless `value` is an object of `kind`; a class without its brackets gets a hint."""
     if isinstance(value, type):
         raise ValueError(
             f"{owner}({field}={value.__name__}): this is a class; make an object of it: {value.__name__}(…)"

@@ -22,7 +22,7 @@ SEVERAL = "needs a clusterer with several prototypes per cluster, such as --clus
 USUAL_ALARMS = Alarms()
 USUAL_BUDGET = budget_of(USUAL_ALARMS)
 APART, WARMUP = 10, 200
-"""From which factor on spreads that differ are said, and by how many samples columns are standardized."""
+"""The factor between spreads from which the output mentions them, and the samples that set the scale of columns."""
 
 
 def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.Index, ...]:

@@ -159,7 +159,7 @@ class Progress:
         self.live = sys.stderr.isatty()
 
     def tell(self, done: int) -> None:
-        """Tell it, if it is time."""
+        """Print the progress, if it is time."""
         now = clock.monotonic()
         if now - self.told < (0.5 if self.live else 30) or done == self.first:
             return

@@ -65,7 +65,7 @@ class Alarms:
     monitor: tuple[str, ...] = ("change", "distress", "stuck")
     """Monitors to use; `icvi monitors` lists them."""
     agree: Annotated[int, Parameter(metavar="NODES")] = 1
-    """Tell only alarms that so many nodes of a fleet raise within five minutes: what is local to one node is not told.
+    """Report only alarms that so many nodes of a fleet raise within five minutes: what only one node has is left out.
     False alarms of several nodes at once are much rarer than those of one."""
     patience: int = 100
     """Rows that the clusters have to learn something new, before it counts as distress."""
@@ -160,8 +160,8 @@ class Feed:
     keep_codes: Annotated[bool, Parameter(negative="")] = False
     """Take error codes such as -9999, 65535 or 85 as readings."""
     most_nodes: int = 0
-    """Most nodes to watch; samples of further ones are refused, said and counted. If not given, as many as fit into a
-    quarter of the memory, at most 1 GB."""
+    """Most nodes to watch; samples of further ones are refused and counted, with a message. If not given, as many as
+    fit into a quarter of the memory, at most 1 GB."""
     late: float = 0.0
     """How many seconds, by the times in the samples, to wait for late samples and put them in order."""
 

@@ -207,7 +207,7 @@ def collect(result: Result, monitors: Sequence[str], numbers: NDArray[np.int64],
 
 
 def join(parts: Sequence[Arrays]) -> Found:
-    """What several calls of `collect` say together."""
+    """The results of several calls of `collect` as one."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name != "notes"}
     alarms = {name[6:]: values for name, values in joined.items() if name.startswith("alarm ")}
     nodes = {name: values for name, values in joined.items() if not name.startswith("alarm ")}

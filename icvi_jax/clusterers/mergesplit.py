@@ -316,7 +316,7 @@ def find_components(words: Array) -> Array:
 
 
 def adopt_weak(home: Array, weak: Array, strong: Array, distance: Array, close: Array) -> Array:
-    """`home` with each weak slot in the component of its nearest strong one, if they are close, else in its own."""
+    """Components `home` where each weak slot joins that of its nearest strong slot if they are close, else its own."""
     xp = namespace(home)
     own = slot_bits(home) + xp.zeros_like(home)
     nearest, found = xp.full_like(distance[:, 0, ...], xp.inf), own

@@ -28,7 +28,7 @@ LEAST = 200
 """Quiet rows that are needed."""
 
 TRIES, KEPT = 6, 1.2
-"""Rates that are tried, and how many times what was promised still counts as kept."""
+"""Rates that are tried, and up to which multiple of the promised rate a promise counts as kept."""
 
 
 class Calibration(NamedTuple):

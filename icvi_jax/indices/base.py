@@ -54,7 +54,7 @@ class Index(ABC):
         return self.needs
 
     def kept(self) -> tuple[str, ...]:
-        """Names of what it uses, with its settings, that can be kept from step to step: `keeps`, unless overridden."""
+        """Names of the values it uses, with its settings, that can be cached: `keeps`, unless overridden."""
         return self.keeps
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:

@@ -28,7 +28,7 @@ LATE, NEAR_ROWS, FAR_ROWS = 20, 5, 10
 that of the last 5, unless one of the last 10 is much further away: then that row is what was seen."""
 
 OFTEN = 3
-"""From so many alarms of a column on, its own rate is told where it is higher than chance says."""
+"""With at least this many alarms of a column, their observed rate is reported if it is higher than chance."""
 
 NEAR = 50
 """An alarm of a column and one of an index that are at most so many rows apart are taken as one event."""

@@ -1,4 +1,4 @@
-"""What indices get of a panel: views of its statistics, and what was kept from the step before."""
+"""The argument of indices: views of the statistics of a panel, and values cached from the step before."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Memo:
         return name in self._names
 
     def of(self, name: str, full: Callable[[], Array], renew: Callable[[Array, Sequence[Array]], Array]) -> Array:
-        """What has this name: from what was kept, if it was, otherwise in full."""
+        """The value of this name: from the cache if it is there, otherwise computed in full."""
         if name not in self._names:
             return full()
         if name not in self.new:
@@ -51,7 +51,7 @@ class Memo:
 
 
 def empty_memo(names: Sequence[str], k: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> dict[str, Array]:
-    """What is kept before any sample, when no slot is in use: distances are larger than all real ones."""
+    """The cache before any sample, when no slot is in use: distances are larger than all real ones."""
     pairs = k * (k - 1) // 2
     sizes = {"logdet": k, "across": 2 * pairs}
     apart = 1.01 * far(dtype, xp)

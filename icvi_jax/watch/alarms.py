@@ -63,7 +63,7 @@ def agreed(
     neighbours: Neighbours | None = None,
     budget: Budget | None = None,
 ) -> list[tuple[str, dict[str, object]]]:
-    """The alarms that enough nodes agree with, each with the sentence of its incident; the others are not told."""
+    """The alarms that enough nodes share, each with the sentence of its incident; the others are dropped."""
     if not alarms:
         return []
     step, dated = shard.row_step()

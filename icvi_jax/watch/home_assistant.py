@@ -36,7 +36,7 @@ HEALTH = "health"
 
 
 class HomeAssistant(Sink):
-    """Devices of Home Assistant, as a receiver of alarms that is also told the state of nodes.
+    """Devices of Home Assistant, as a receiver of alarms that also gets the state of nodes.
 
     Parameters
     ----------

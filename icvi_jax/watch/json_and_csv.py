@@ -34,7 +34,7 @@ from icvi_jax.watch.sample import Sample, Time, known_as, order, said
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
-"""Longest line in bytes; of a longer one only so much is kept that it is known to be too long."""
+"""Longest line in bytes. A longer one is cut just beyond it, so that it is still seen to be too long."""
 DELIMITERS, MOST_HEADERS = ",;\t|", 8
 JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
 """Between the names of columns that are the time together (no name has a tab); a time of day."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def locked(path: Path, said: str) -> sqlite3.Connection:
-    """Take the lock in this file until the connection is closed; `said` is the error if another process has it."""
+    """Take the lock in this file until the connection is closed; error message `said` if another has it."""
     lock = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")

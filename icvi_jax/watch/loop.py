@@ -50,12 +50,12 @@ class Rules:
     silent_after: float = 0.0  # seconds without samples after which a node raises an alarm; 0 never
     every: float = 30.0  # seconds between checkpoints
     most_nodes: int = 0  # samples of further nodes are refused and counted; 0: as many as memory has room for
-    agree: int = 1  # nodes that must have an alarm within some minutes before any is told
-    budget: Budget | None = None  # if it promises incidents, only those are told
+    agree: int = 1  # nodes that must have an alarm within some minutes before any is sent
+    budget: Budget | None = None  # if it promises incidents, only those are sent
 
     @property
     def told_together(self) -> bool:
-        """Whether alarms of single nodes are not told."""
+        """Whether alarms of single nodes are suppressed."""
         return self.agree > 1 or self.promises_incidents
 
     @property
@@ -178,7 +178,7 @@ class Partition:
             self._bound_nodes()
 
     def _bound_nodes(self) -> None:
-        """Let no more nodes in than memory has room for: names without end must not end the watch."""
+        """Limit the number of nodes by memory: a feed whose names never repeat must not exhaust it."""
         if self.shard is not None:
             features = len(self.shard.features)
             page = self.buffers.bytes_of_node(features) if self.buffers else 0

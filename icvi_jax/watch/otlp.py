@@ -61,9 +61,9 @@ class Otlp(Sink):
         self.name, self.fleet, self.worst = f"OTLP {place.hostname}", fleet, worst
         self.every, self._due, self._said = _interval(), 0.0, False
         self._began, self._logger = time.time_ns(), logging.getLogger("opentelemetry")
-        self._heard = _Heard()
+        self._heard = _LastError()
         self._logger.addHandler(self._heard)
-        self._logger.propagate = False  # what goes wrong is said by the sender, once
+        self._logger.propagate = False  # the sender reports what goes wrong, once
         wanted = {name: os.environ.get(f"OTEL_{name}_EXPORTER", "otlp") for name in ("LOGS", "METRICS")}
         for name, kind in wanted.items():
             if kind not in ("otlp", "none"):
@@ -177,7 +177,7 @@ def metrics_of(fleet: WatchLoop, worst: int, began: int) -> Iterator[Metric]:
     yield Metric("icvi.worst_score", WORST, "{score}", Gauge(each))
 
 
-class _Heard(logging.Handler):
+class _LastError(logging.Handler):
     """Keeps the last complaint of the SDK: its exporters return that they failed, and log why."""
 
     def __init__(self) -> None:

@@ -185,7 +185,7 @@ class Sender:
         say(f"{self.receiver.name}: {what}: given up; {place}")
 
     def close(self, patience: float = 10.0) -> None:
-        """Send what waits, as long as it arrives, and end the thread; what is left is said."""
+        """Flush the queue as long as alarms arrive, and end the thread; reports how many are left."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(patience)

@@ -136,7 +136,7 @@ class RingBuffers:
         return np.where(self.head[rows] > 0, found, np.float32(np.nan))
 
     def tell(self, form: LineFormat | None) -> None:
-        """Set the form of the feed."""
+        """Take the name of the time and the units of readings from the format of the feed."""
         if form is not None:
             self.time_name = form.time
             self.units = dict(form.units)

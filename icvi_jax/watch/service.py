@@ -26,7 +26,7 @@ from icvi_jax.watch.source import Source, Stdin
 
 Item = TypeVar("Item")
 UNSEEN_HISTORY = 64
-"""Samples of a node that are kept where no page shows them: what sentences look back at."""
+"""Length of the history of a node where no page shows it: what the sentences of alarms look back at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +122,12 @@ def open_plugs(
     silences: Silences,
     fleet: Callable[[], WatchLoop] | None = None,
 ) -> list[Sink]:
-    """The receivers that are told more than alarms; one paragraph here for a new one. `fleet` returns the watch."""
+    """The receivers that get more than alarms; a new one is one paragraph here. `fleet` returns the watch."""
     found: list[Sink] = []
     if service.alertmanager:
         from icvi_jax.watch.alertmanager import Alertmanager
 
-        # of an incident no end is told; workers of Kafka share the folder, and nodes move between them
+        # an incident has no end that could be sent; workers of Kafka share the folder, and nodes move between them
         lone = not service.rules.told_together
         ending = [name for name, one in pipe.monitors.items() if isinstance(one, Distress) and lone]
         folder = None if service.kafka else service.folder

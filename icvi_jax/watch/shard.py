@@ -42,7 +42,7 @@ LAYOUT = 5
 """Version of the extra data in a checkpoint; 1 had its own journal, 2 used counts of samples as positions, 3 subtracted
 an origin of its own, which `load` adds to those of the states, 4 had neither clocks nor recent rows."""
 RING = 128
-"""Rows of a node kept for sentences: those of a sentence, and the longest block."""
+"""Rows in the ring buffer of a node: what the sentence of an alarm looks back at, and the longest block."""
 
 
 class Shard:
@@ -224,7 +224,7 @@ class Shard:
         return fresh
 
     def _admit(self, node: str, again: bool) -> bool:
-        """Whether there is room for a node without a row; its sample is counted as refused if there is none."""
+        """Whether a new node is admitted; the sample of one that is not is counted as refused."""
         if node not in self._new:
             if not again and len(self.rows) + len(self._new) >= self.most:
                 self.refused += 1
@@ -409,7 +409,7 @@ class Shard:
         self.standing = np.append(self.standing, zeros.astype(bool))
 
     def _recent_rows(self) -> NDArray[np.float64]:
-        """The ring buffers with zeros where no sentence will look any more: they need no room in a checkpoint."""
+        """The ring buffers, with zeros in rows that no sentence looks back at any more: they compress to nothing."""
         age = (self.counts[:, None] - 1 - np.arange(RING)) % RING
         return np.where(age[:, :, None] < RECENT, self._recent, np.float64(0))
 

@@ -34,7 +34,7 @@ class Silences:
         self.elsewhere: dict[str, Callable[[Mapping[str, object]], bool]] = {}
 
     def stop(self, record: Mapping[str, object], receiver: str) -> bool:
-        """Whether an alarm is not sent to a receiver: its node is muted, or somebody silenced it at another one."""
+        """Whether an alarm is suppressed: its node is muted, or it is silenced at another receiver."""
         if record["node"] in self.names:
             return True
         return any(silenced(record) for name, silenced in self.elsewhere.items() if name != receiver)

@@ -28,10 +28,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Repeating(Protocol):
-    """A receiver that is told more than alarms: those that stand, or the state of nodes."""
+    """A receiver that gets more than new alarms: those that still stand, or the state of nodes."""
 
     def beat(self, muted: Set[str]) -> None:
-        """Called by its sender about three times a second; `muted` nodes are not told. Raises what `send` raises."""
+        """Called by its sender about three times a second; leaves out `muted` nodes. Raises what `send` raises."""
 
 
 class Printer(Sink):

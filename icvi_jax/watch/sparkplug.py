@@ -51,7 +51,7 @@ class Births:
         try:
             return self._decoded(node, payload, group, place[0])
         except (ValueError, struct.error, IndexError):
-            return [b'{"not": "a payload of Sparkplug B"}']  # a bad line: it is counted and said
+            return [b'{"not": "a payload of Sparkplug B"}']  # a bad line, which is counted and reported
 
     def _decoded(self, node: str, payload: bytes, group: str, edge: str) -> list[bytes]:
         sent, found = 0, dict[int, dict[str, float]]()
