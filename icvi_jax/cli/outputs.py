@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.cli.options import Output
 from icvi_jax.report.alarm_text import alarm_word
-from icvi_jax.report.page import write_page
+from icvi_jax.report.page import page
 from icvi_jax.report.plot import figure
 from icvi_jax.report.result import COLUMN_ALARMS, Result
 from icvi_jax.tables import whole, write_table
@@ -66,5 +66,5 @@ def write_all(result: Result, output: Output) -> list[Path]:
     with whole(paths[1]) as draft:
         figure(result).savefig(draft, format="png", dpi=140)
     with whole(paths[2]) as draft:
-        write_page(result, draft)
+        draft.write_text(page(result), encoding="utf-8")
     return paths

@@ -41,10 +41,10 @@ def cast(value: Array | float, like: Array) -> Array:
     return xp.asarray(value, dtype=like.dtype, device=None if array_api_compat.is_jax_array(like) else like.device)
 
 
-def count(mask: Array, axis: int = 0) -> Array:
-    """How many are True along `axis`, as an integer array."""
+def count(mask: Array) -> Array:
+    """How many are True along the first axis, as an integer array."""
     xp = namespace(mask)
-    return xp.sum(xp.astype(mask, xp.int32), axis=axis, dtype=xp.int32)
+    return xp.sum(xp.astype(mask, xp.int32), axis=0, dtype=xp.int32)
 
 
 def squares(a: Array, axis: int = 0) -> Array:

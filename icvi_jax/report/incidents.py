@@ -63,7 +63,8 @@ class Incidents:
             self.members.append(Member(node, at, when, column))
         elif column and not self.members[known].column:  # an index was faster than the column that moved it
             self.members[known] = self.members[known]._replace(column=column)
-        return self.text(nodes) if len(self.members) >= self.agree and (self.by is None or self.told) else ""
+        enough = len(self.members) >= self.agree and (self.by is None or self.told)
+        return sentence_of(self.members, nodes) if enough else ""
 
     def follow(self, budget: Budget | None, step: float | None = None) -> None:
         """Tell the incidents that a budget promises, if it does; a row has `step` seconds, by default the budget's."""
@@ -85,10 +86,6 @@ class Incidents:
         self.told = by.begun >= 0 and row - by.begun < FOLLOW
         if not self.told:
             self.members = [member for member in self.members if at - member.at < FOLLOW * self.step]
-
-    def text(self, nodes: int) -> str:
-        """The incident so far in one sentence."""
-        return sentence_of(self.members, nodes)
 
     def stored(self) -> dict[str, object]:
         """What a restart needs."""

@@ -17,7 +17,6 @@ import json
 import re
 import zlib
 from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -288,8 +287,3 @@ def page(result: Result) -> str:
     }
     # One pass over the template only: a name from a file that looks like a mark is not replaced again.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: filled[mark[1]], texts["page.html"])
-
-
-def write_page(result: Result, path: Path) -> None:
-    """Write the report to `path`."""
-    path.write_text(page(result), encoding="utf-8")

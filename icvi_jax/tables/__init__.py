@@ -1,6 +1,6 @@
 """Read and write the files of users: delimited text, Parquet, NPY, NPZ, and tables in memory."""
 
-from icvi_jax.tables.dataframes import from_frame, is_frame
+from icvi_jax.tables.dataframes import from_frame
 from icvi_jax.tables.fleet import read_fleet
 from icvi_jax.tables.read import read
 from icvi_jax.tables.table import Fleet, Table, TableError
@@ -13,7 +13,6 @@ __all__ = [
     "TableError",
     "as_text",
     "from_frame",
-    "is_frame",
     "read",
     "read_fleet",
     "resample",

@@ -15,24 +15,14 @@ if TYPE_CHECKING:
     from narwhals import Series
     from narwhals.typing import IntoSeries
 
-LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "duckdb", "narwhals", "ibis", "dask", "pyspark")
+NAME = "table"
+"""Name of the stream in messages."""
 
 
-def is_frame(data: object) -> bool:
-    """Whether `data` is a table of a library that is known here; nothing is imported for this.
-
-    Examples
-    --------
-    >>> is_frame(np.zeros((3, 2)))
-    False
-    """
-    return type(data).__module__.partition(".")[0] in LIBRARIES and not isinstance(data, np.ndarray)
-
-
-def from_frame(data: object, name: str = "table") -> Table:
+def from_frame(data: object) -> Table:
     """Read one stream from a pandas, polars, Arrow, … table; narwhals reads it, and must be installed.
 
-    Columns are chosen as in `read`; `name` is the name of the stream in messages.
+    Columns are chosen as in `read`.
 
     Examples
     --------
@@ -61,16 +51,16 @@ def from_frame(data: object, name: str = "table") -> Table:
     notes = [f"left out: {', '.join(map(repr, text))}"] if text else []
     features = tuple(key for key in rest if key in numeric)
     if not features:
-        raise TableError(name, "; ".join(["no column of numbers", *notes]))
+        raise TableError(NAME, "; ".join(["no column of numbers", *notes]))
     x = np.column_stack([_floats(frame[key]) for key in features])
-    features, x = sift(name, features, x, notes, False, keep_codes=True)
+    features, x = sift(NAME, features, x, notes, False, keep_codes=True)
     axis = None
     if time:
         values = frame[time]
         axis = from_epoch(_naive(values).to_numpy() if time in dates else values.cast(narwhals.Float64).to_numpy())
     given = frame[label].to_numpy() if label else None
     truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
-    return Table(name, features, check_samples(name, x, features), axis, time, truth, tuple(notes), marks)
+    return Table(NAME, features, check_samples(NAME, x, features), axis, time, truth, tuple(notes), marks)
 
 
 def _floats(values: Series[IntoSeries]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -314,12 +314,6 @@ class WatchLoop:
         if self.buffers is not None:
             self.buffers.drop(part.keeper.id)
         part.keeper.close()
-
-    def run(self, source: Source, between: Callable[[Iterator[Batch]], Iterator[Batch]] = iter) -> None:
-        """Process all batches of a source; `between` may end the loop while it waits for the next one."""
-        self.begin(source)
-        for batch in between(source.batches()):
-            self.turn(batch)
 
     def begin(self, source: Source) -> None:
         """Open what a source has from the start."""

@@ -16,7 +16,7 @@ from icvi_jax.cli import main
 from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.compute import compute
 from icvi_jax.cli.options import Model
-from icvi_jax.report.page import write_page
+from icvi_jax.report.page import page
 from icvi_jax.tables import Table
 
 
@@ -199,7 +199,8 @@ def test_a_stuck_column_is_no_change_and_events_are_in_time_order(driver, stuck)
 def test_clusters_are_drawn_whatever_their_names(driver, tmp_path):
     x = np.random.default_rng(0).normal(size=(400, 1))
     result = compute(pipeline_of(Model(k=2)), Table("t", ("v",), x))
-    write_page(result._replace(label=result.label + 17), tmp_path / "report.html")  # 17 and 18 of 2 clusters
+    text = page(result._replace(label=result.label + 17))  # 17 and 18 of 2 clusters
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
     browser.open_report(driver, tmp_path / "report.html")
     script = """const c = document.querySelector('#curves canvas:last-child'), g = c.getContext('2d');
                 const d = g.getImageData(0, 0, c.width, c.height).data;
