@@ -1,6 +1,7 @@
 """How cost grows with k, p, N, T and the number of indices, and whether XLA's own scan is ever cheaper.
 
     python benchmarks/growth.py [--quick] [--only TEXT] [--engines auto xla flat loops] [--json FILE] [--write]
+    python benchmarks/growth.py --forms [--json FILE] [--write]
     python benchmarks/growth.py --picture [--write]
 
 Each cell is a new process on one core: processor seconds of the first call (imports not counted), processor
@@ -9,7 +10,10 @@ microseconds a sample of the next ones, and memory beyond that of the imported p
 code, forced. The grid is k × p × {XB DB, all indices} × {k-means, fuzzy, OEC up to 16 slots, merge-split up to 31, its
 most}, 64 streams; `--quick` has thirty cells of it. A cell that takes longer than 60 processor seconds to compile is
 said to, and one whose states exceed 1 GB is left out and said to be. `--write` puts what ran into
-docs/results/growth.csv. `--picture` measures how the cost of a sample grows with k, p, streams, samples a call and the
+docs/results/growth.csv. `--forms` runs both forms of native code around the border between them and prints the
+coefficients by which `icvi_jax.engine.native.program` chooses: the rule is the form that takes least time a sample
+among those whose first call is predicted to take 5 processor seconds at most; with `--write` they go into
+docs/results/forms.csv. `--picture` measures how the cost of a sample grows with k, p, streams, samples a call and the
 number of indices; with `--write` it draws docs/results/growth.png and says the slopes in docs/benchmarks.md.
 """
 
@@ -34,6 +38,8 @@ import rivals
 import speed
 
 import icvi_jax as icvi
+from icvi_jax.engine import executor
+from icvi_jax.engine.native import program
 
 FIRST, LONGEST = 5.0, 60.0
 """Processor seconds that a first call may take, and after which XLA is given up."""
@@ -88,6 +94,13 @@ QUICK = [
     *(Cell("merge-split", k, p) for k, p in [(10, 2), (16, 8), (31, 32), (31, 8)]),
     Cell("merge-split", 10, 8, "all"),
 ]
+BORDER = [
+    *(Cell("sk-means", k, p) for k, p in [(32, 2), (32, 8), (32, 16), (32, 32), (48, 2), (64, 2), (64, 4), (10, 64)]),
+    *(Cell("fuzzy", k, p) for k, p in [(10, 32), (32, 8)]),
+    *(Cell("oec", k, p) for k, p in [(8, 8), (16, 8), (16, 10)]),
+    *(Cell("merge-split", k, p) for k, p in [(16, 2), (16, 8)]),
+    *(Cell("sk-means", 10, p, "all") for p in (2, 8)),
+]
 GRID = [
     Cell(clusterer, k, p, indices)
     for clusterer in ("sk-means", "fuzzy", "oec", "merge-split")
@@ -120,8 +133,6 @@ SIMD = 93 / 2
 
 def measure(cell: Cell, engine: str) -> dict[str, float | str]:
     """In this process: the first call and the next ones."""
-    import icvi_jax.engine.native.program as program
-
     speed.use_one_core()
     if engine in ("flat", "loops"):
         program.FORCED = engine
@@ -140,7 +151,12 @@ def measure(cell: Cell, engine: str) -> dict[str, float | str]:
             break
     took = (now() - start) / calls
     samples = cell.streams * cell.length
-    return {"first": first, "micros": 1e6 * took / samples, "beyond": speed.held("VmHWM") - before}
+    found = {"first": first, "micros": 1e6 * took / samples, "beyond": speed.held("VmHWM") - before}
+    if engine == "flat":  # as the choice sees it; loops are made from another list
+        step = executor._programs[next(reversed(executor._programs))].code.layout.unrolled
+        found |= {"operations": step.graph.weight, "words": sum(part.n for part in step.state)}
+        found |= {"arrays": len(step.graph.operations), "predicted": program.first_call(step)}
+    return found
 
 
 def ask(cell: Cell, engine: str) -> dict[str, float | str]:
@@ -197,6 +213,43 @@ def grid(cells: list[Cell], engines: list[str], file: str | None, write: bool) -
         print(f"{cell!s:34} {'   '.join(text)}", flush=True)
     print(f"{len(slower)} cells slower than XLA: {'; '.join(slower) or 'none'}")
     print(f"{len(late)} first calls above {slow * FIRST:.1f} CPU-s: {'; '.join(late) or 'none'}")
+
+
+def forms(file: str | None, write: bool) -> None:
+    """Both forms of native code around the border, the coefficients of the choice, and how good it is."""
+    before = json.loads(pathlib.Path(file).read_text()) if file and pathlib.Path(file).exists() else []
+    known = {Cell(**row["cell"]): row for row in before}
+    rows = []
+    for cell in BORDER:
+        rows.append(
+            {"cell": cell._asdict()} | {e: known.get(cell, {}).get(e) or ask(cell, e) for e in ("flat", "loops")}
+        )
+        print(cell, rows[-1], flush=True)
+        if file:
+            pathlib.Path(file).write_text(json.dumps(rows, indent=1))
+    flat = [row["flat"] for row in rows]
+    first, size, arrays = (
+        np.array(column)
+        for column in zip(*((f["first"], f["operations"] + program.WORD * f["words"], f["arrays"]) for f in flat))
+    )
+    columns = np.stack([np.ones_like(first), size**program.GROWTH, arrays], 1)
+    found = np.linalg.lstsq(columns / first[:, None], np.ones_like(first), rcond=None)[0]
+    guess = columns @ found
+    off = guess / first
+    print(
+        f"SECONDS = ({', '.join(f'{c:.2g}' for c in found)}); predicted {off.min():.2f} to {off.max():.2f} of measured"
+    )
+    lines = [
+        "clusterer,k,p,indices,operations,words,arrays,flat_first_cpu_s,predicted,loops_first_cpu_s,flat_micros,loops_micros"
+    ]
+    for row, seconds in zip(rows, guess):
+        cell, one, two = row["cell"], row["flat"], row["loops"]
+        numbers = (one["first"], seconds, two["first"], one["micros"], two["micros"])
+        start = [*list(cell.values())[:4], one["operations"], one["words"], one["arrays"]]
+        lines.append(",".join([*map(str, start), *(f"{n:.3g}" for n in numbers)]))
+    print("\n".join(lines))
+    if write:
+        (RESULTS / "forms.csv").write_text("\n".join(lines) + "\n")
 
 
 def table(rows: list[dict], engines: list[str]) -> None:
@@ -270,6 +323,7 @@ def picture(write: bool) -> None:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="thirty cells")
+    parser.add_argument("--forms", action="store_true", help="both forms of native code around the border")
     parser.add_argument("--only", default="", help="cells whose name has this text (a regular expression)")
     parser.add_argument("--engines", nargs="+", default=["auto", "xla"], choices=["auto", "xla", "flat", "loops"])
     parser.add_argument("--json", help="results, kept cell by cell; cells that it has are not measured again")
@@ -279,6 +333,9 @@ def main():
     given = parser.parse_args()
     if given.cell:
         print(json.dumps(measure(Cell(*json.loads(given.cell)), given.engines[0])))
+        return
+    if given.forms:
+        forms(given.json, given.write)
         return
     if given.picture:
         picture(given.write)

@@ -15,7 +15,8 @@ import icvi_jax as icvi
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from icvi_jax.engine.lowering.graph import Unsupported  # noqa: E402
-from icvi_jax.engine.native.program import APART, compile_step, room  # noqa: E402
+from icvi_jax.engine.lowering.unroll import unroll  # noqa: E402
+from icvi_jax.engine.native.program import APART, PATIENCE, compile_step, first_call, room  # noqa: E402
 
 
 def values(pipe, state, z, elapsed=None):
@@ -125,6 +126,17 @@ def test_loops_and_written_out_steps_agree(clusterer):
     words = program.words(pipe.init(3, (9,), xp=np, dtype=np.float32))
     out = program.tree(program.run(words, program.numbers(pipe), X))
     close((program.state(words, 9), out), native(pipe, X), 2e-4)
+
+
+def test_a_step_is_written_out_where_that_compiles_in_time():
+    """Words of the state count too: k = 32, p = 16 has fewer operations than merge-split and more words."""
+
+    def predicted(pipe, p):
+        return first_call(unroll(values, pipe, pipe.init(p), p, np.dtype("f4"), False))
+
+    many, few = pipeline(icvi.SequentialKMeans(k=32)), pipeline(icvi.MergeSplit(slots=16))
+    assert predicted(many, 16) > PATIENCE > predicted(many, 8) > predicted(few, 2)
+    assert compile_step(values, many, many.init(16), 16, np.dtype("f4")).layout.plan is not None
 
 
 def rarely(model, state, z):

@@ -40,7 +40,6 @@ from icvi_jax.engine.native.build import Native
 from icvi_jax.engine.native.codegen import BOOL, Code, element, operation
 from icvi_jax.engine.native.layout import stored
 from icvi_jax.engine.native.maths import write_functions
-from icvi_jax.engine.native.program import LARGE
 from icvi_jax.engine.native.ring_buffers import Delays
 
 if TYPE_CHECKING:
@@ -51,6 +50,9 @@ TRIPLE, OLDEST, ISA = "nvptx64-nvidia-cuda", "sm_60", "+ptx70"
 """Pascal: the oldest cards that get code. The driver of any later card compiles it for that card."""
 
 SIZES = ("streams", "steps", "every")
+
+LARGE = 20_000
+"""Operations on numbers of a kernel, at most."""
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,18 @@ BUSY = 1024
 LONG = 10_000
 """Lines of a program of loops beyond which it is compiled as it is: LLVM's own improvements take too long."""
 
-LARGE = 20_000
-"""Steps of more operations on lanes keep their arrays as loops. Written out they would run 1.4 to 2 times as fast, but
-LLVM takes .2 to .3 ms an operation, and a first call shall take 5 s at most; loops are 1.2 to 9 times as fast as XLA
-(`benchmarks/growth.py --engines flat loops xla`)."""
+PATIENCE = 5.0
+"""Processor seconds that a first call may take: a step is written out operation by operation where no more are
+predicted, and otherwise its arrays stay loops. Written out it was the faster form of all shapes around the border, by
+up to 3 times, and loops are 1.2 to 9 times as fast as XLA (`benchmarks/growth.py`), which gets what has no native code:
+so nothing but the time to compile must be known."""
+
+WORD, GROWTH = 8, 1.3
+"""LLVM takes as long for a word of the state as for so many operations, and longer than in proportion for more."""
+
+SECONDS = (0.19, 7.1e-6, 2.4e-4)
+"""Processor seconds of a first call: of any, for what is written out, for each operation on arrays that is traced. From
+`benchmarks/growth.py --forms`, which prints them for another machine."""
 
 FORCED = ""
 """For measurements: "flat" or "loops" is the form of all code."""
@@ -93,13 +101,20 @@ def compile_unrolled(
 ) -> Program:
     """Native code for an unrolled step, see `compile_step`; the same code twice is one program."""
     if loops is None:
-        loops = FORCED == "loops" if FORCED else unrolled.graph.weight > LARGE
+        loops = FORCED == "loops" if FORCED else first_call(unrolled) > PATIENCE
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)
     vectors = _side_by_side(flat) if lanes is None and flat is not None else 1
     layout = Layout(unrolled, vectors * (lanes or _lanes(unrolled)), how, flat, vectors)
     return Program(layout, assemble(layout), cache or folder())
+
+
+def first_call(unrolled: Unrolled) -> float:
+    """Processor seconds that a first call will take about, if the step is written out."""
+    graph, words = unrolled.graph, sum(part.n for part in unrolled.state)
+    size = (graph.weight + WORD * words) ** GROWTH
+    return float(np.dot(SECONDS, (1, size, len(graph.operations))))
 
 
 def _lanes(unrolled: Unrolled) -> int:
