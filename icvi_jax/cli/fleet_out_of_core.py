@@ -27,7 +27,7 @@ from icvi_jax.cli.summary import Found, collect, join, tell_alarms, tell_head, t
 from icvi_jax.report.alarm_text import alarm_word
 from icvi_jax.tables import Fleet, TableError, whole, write_table
 from icvi_jax.tables.fleet import align, first_notes
-from icvi_jax.tables.out_of_core import Bucket, LargeTable, is_large, is_url, parquet_files
+from icvi_jax.tables.out_of_core import Bucket, LargeTable, is_large, is_url, parquet_files, without_password
 from icvi_jax.terminal_text import counted
 from icvi_jax.terminal_text import say as note
 from icvi_jax.watch.locking import locked
@@ -41,7 +41,7 @@ def goes_large(source: str, node: str, query: str, large: bool | None) -> bool:
     """Whether a table is read bucket by bucket: as the options say, otherwise by its kind and size."""
     if is_url(source) != bool(query):
         expected = "needs --query 'SELECT node, time, … FROM …'" if is_url(source) else "is no database, so no --query"
-        raise ValueError(f"{source.split('@')[-1]}: {expected}")
+        raise ValueError(f"{without_password(source, source)}: {expected}")
     return bool(query) or (is_large(source, node) if large is None else large)
 
 
@@ -70,7 +70,8 @@ def _large(source: str, query: str, node: str, job: Job) -> int:
     there = [Path(urlsplit(source).path)] if source.startswith("duckdb:") else parquet_files(source)
     files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in there if path.exists()]
     options = [dataclasses.asdict(one) for one in (data, model, alarms)]
-    _claim(folder, json.dumps([icvi.__version__, source.split("@")[-1], query, node, files, options], default=str))
+    mine = [icvi.__version__, without_password(source, source), query, node, files, options]
+    _claim(folder, json.dumps(mine, default=str))
     table = LargeTable(source, query, folder, data.columns, data.time, node, data.every, data.keep_codes)
     first = table.bucket(0)
     axis = None if first.times is None else np.unique(first.times)
@@ -93,13 +94,13 @@ def _large(source: str, query: str, node: str, job: Job) -> int:
     paths = _write_tables(pipe, table, found, output)
     notes.append(_write_report(pipe, table, found, settings, notes, output))
     paths += [output.out / name for name in (output.readings, "plot.png", "report.html")]
+    shutil.rmtree(folder)  # before a word is said: who reads the output may have gone
     samples = int(found.nodes["samples"].sum())
     tell_head(table.shown, f"{len(table.nodes):,} nodes, ", samples, "", table.features)
     tell_treatment(settings, notes, bool(found.nodes["overflow"].any()))
     tell_alarms(found, list(pipe.monitors))
     tell_worst(found, table.nodes, table.features, list(pipe.monitors), bool(table.time_name))
     tell_written(paths)
-    shutil.rmtree(folder)
     return 0
 
 

@@ -149,7 +149,7 @@ class LargeTable:
             self._divide(cells)
             self.connection.execute("COMMIT")
         except duckdb.Error as error:
-            said = re.sub(r"//[^@/ ]*@", "//", str(error).splitlines()[0])  # no password in a message
+            said = without_password(str(error).splitlines()[0], source)
             if "No space left" in said:
                 raise TableError(str(scratch), "cannot be written (No space left on device)") from None
             raise TableError(self.shown, f"cannot be read: {said[:300]}") from None
@@ -387,6 +387,23 @@ def attach(connection: DuckDBPyConnection, source: str) -> None:
             ) from None
         connection.execute(f"ATTACH {quoted(source)} AS there (TYPE postgres, READ_ONLY)")
     connection.execute("USE there")
+
+
+def without_password(text: str, source: str) -> str:
+    """A text about the address of a database, without what nobody else should read.
+
+    Examples
+    --------
+    >>> without_password('no "postgres://me:a/b@host/db?password=c"', "postgres://me:a/b@host/db?password=c")
+    'no "postgres://host/db?password="'
+    """
+    if not source.startswith("postgres"):
+        return text
+    user = source.partition("://")[2].rpartition("@")[0]
+    for word in (user.partition(":")[2], *re.findall("password=([^&]*)", source)):
+        for before, after in ((":", "@"), ("password=", ""), ('"', '"')) if word else ():
+            text = text.replace(before + word + after, before + after)
+    return re.sub(r'("?(?:\w+://)?)[^" ]*@', r"\1", text)
 
 
 def quoted(path: Path | str) -> str:
