@@ -181,3 +181,22 @@ def test_a_portfolio_whose_candidates_had_states_of_their_own_goes_on():
         *(jax.tree.leaves(icvi.run_fleet(pipe, x[:, 200:], state=s).readings) for s in (state, again))
     ):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "portfolio"])
+def test_health_of_before_version_5_begins_anew_and_all_else_goes_on(name):
+    """What it remembered were other statistics. The files are of 160 samples."""
+    parts = tuple(icvi.SequentialKMeans(k=k) for k in (2, 3))
+    clusterer = parts[1] if name == "kmeans" else icvi.Portfolio(candidates=parts)
+    pipe = icvi.Pipeline(clusterer=clusterer, panel=icvi.Panel(indices=(icvi.XieBeni(), icvi.Health())))
+    kept = ("values", "cluster")
+    x = np.random.default_rng(0).normal(size=(160, 2)).astype(np.float32)
+    x[::2] += 8
+    state = icvi.load_checkpoint(DATA / f"0.3.0.dev-health-{name}.icvi", pipe).state
+    rest = icvi.run_fleet(pipe, x[None], state=state, keep=kept).readings
+    health = np.asarray(rest.values["health"])[0]
+    assert np.isnan(health[:55]).all() and np.isfinite(health[70:]).all()
+    whole = icvi.run_fleet(pipe, np.concatenate([x, x])[None], keep=kept).readings
+    if name == "kmeans":  # a portfolio chooses by health
+        np.testing.assert_array_equal(rest.cluster, whole.cluster[:, 160:])
+        np.testing.assert_allclose(rest.values["xb"], whole.values["xb"][:, 160:], rtol=1e-5)

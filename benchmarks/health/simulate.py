@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 SHAPES = ("gauss", "elong", "ring", "box", "mixed", "heavy", "skew")
-ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "recurring", "deaths")
+ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "late", "recurring", "deaths")
 LEFT_OUT = {"heavy", "skew", "recurring", "deaths"}
 """Families that training never sees."""
 LENGTH = 2100
@@ -25,12 +25,12 @@ class Stream(NamedTuple):
     k: int
 
 
-def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH) -> Stream:
-    """One stream with `dimension` columns at most; from the families of training, or from those left out."""
+def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH, late: bool = False) -> Stream:
+    """One stream with `dimension` columns at most, of the families of training or of those left out; or only `late`."""
     rng = np.random.default_rng((seed, dimension, held_out))
     while True:
         shape, order = SHAPES[rng.integers(len(SHAPES))], ORDERS[rng.integers(len(ORDERS))]
-        if bool({shape, order} & LEFT_OUT) == held_out:
+        if bool({shape, order} & LEFT_OUT) == held_out and (order == "late" or not late):
             break
     p = int(rng.integers(dimension // 2 + 1, dimension + 1))
     k = int(
@@ -157,7 +157,13 @@ def _order(rng: np.random.Generator, order: str, k: int, mass: NDArray[np.float6
         fresh[0] = True
         return rng.choice(k, n, p=mass)[np.maximum.accumulate(np.where(fresh, t, 0))]
     born, dead = np.zeros(k), np.full(k, n + 1.0)
-    if order == "births":
+    if order == "late":  # one class alone, then others one after the other, with or without those before
+        born[1:] = np.sort(rng.uniform(rng.uniform(0.05, 0.4) * n, 0.95 * n, k - 1))
+        if k > 1 and rng.random() < 0.5:
+            born[1:] = np.linspace(born[1], 0.95 * n, k - 1)
+        if rng.random() < 0.6:
+            dead[:-1] = born[1:]
+    elif order == "births":
         born[1:] = np.sort(rng.uniform(0, 0.9 * n, k - 1))
         if rng.random() < 0.5:
             dead[:-1] = np.maximum(born[:-1] + 300, rng.uniform(0, 1.6 * n, k - 1))

@@ -88,6 +88,16 @@ def with_reserves(fields: Fields) -> Fields:
     return found
 
 
+VITALS = "['vitals']"
+
+
+def without_old_vitals(fields: Fields) -> Fields:
+    """The fields without what health remembered before its version 5, of which nothing can be used: it begins anew."""
+    heads = {name.split(VITALS)[0] + VITALS for name in fields if VITALS in name}
+    old = tuple(head for head in heads if f"{head}.whose" not in fields)
+    return {name: a for name, a in fields.items() if not name.startswith(old)} if old else fields
+
+
 def grouped(fields: Fields, fresh: Fields, pipe: Pipeline) -> Fields:
     """The fields of a portfolio whose candidates were states of their own, as streams of their groups."""
     if not isinstance(pipe.clusterer, Portfolio):
@@ -108,7 +118,9 @@ def grouped(fields: Fields, fresh: Fields, pipe: Pipeline) -> Fields:
         place, _, rest = rest.partition("]")
         a, first = np.array(a), sum(groups[: int(place)])
         for m in range(groups[int(place)]):
-            old = fields[f"{head}[{first + m}]{rest}"]
+            old = fields.get(f"{head}[{first + m}]{rest}")
+            if old is None:  # what `without_old_vitals` left out
+                continue
             where: tuple[slice | int, ...] = (*(slice(0, n) for n in old.shape[: old.ndim - streams]), m)
             a[where] = old
         found[name] = a
@@ -120,6 +132,7 @@ def added(fields: Fields, fresh: Fields) -> Fields:
     from now on and begin nothing anew."""
     parts = [part for part in (".kept", ".gate") if not any(name.startswith(part) for name in fields)]
     found = {name: a for name, a in fresh.items() if name.startswith(tuple(parts))} if parts else {}
+    found |= {name: a for name, a in fresh.items() if VITALS in name and name not in fields}
     if ".gate.rows" in found:
         found[".gate.rows"] = np.full_like(found[".gate.rows"], FIRST)
     return found
