@@ -24,10 +24,9 @@ def watched(panel, X, labels, k, forgetting, xp=np, dtype=np.float64):
     return state
 
 
-@pytest.mark.parametrize("means", [False, True])
 @pytest.mark.parametrize("forgetting", [1.0, 0.95])
 @pytest.mark.parametrize("used", [0, 1, 2, 4, 5])
-def test_proposals_are_as_the_plain_loop_has_them(used, forgetting, means):
+def test_proposals_are_as_the_plain_loop_has_them(used, forgetting):
     rng = np.random.default_rng(used)
     k, n = 5, 40 if used else 0
     labels = rng.integers(0, max(used, 1), n)
@@ -35,7 +34,7 @@ def test_proposals_are_as_the_plain_loop_has_them(used, forgetting, means):
     panel = icvi.Panel(indices=SIX, forgetting=forgetting)
     state = watched(panel, X, labels, k, forgetting)
     for x in (np.array([1.0, 0.5]), np.array([30.0, -3.0]), X[0] if n else np.zeros(2)):
-        got = icvi.propose(panel, state, x, means=means)
+        got = icvi.propose(panel, state, x)
         want = plain.propose(X, labels, k, x, forgetting)
         for name, values in want.items():
             np.testing.assert_allclose(got[name], values, rtol=1e-8, atol=1e-9, err_msg=f"{name}, {used} in use")
@@ -61,9 +60,8 @@ def test_proposals_of_every_index_are_what_a_step_would_give(forgetting):
     assert all(np.isnan(a[3]) for a in got.values())
 
 
-@pytest.mark.parametrize("means", [False, True])
 @pytest.mark.parametrize("name", ["torch", "strict", "jax64"])
-def test_proposals_on_other_libraries_compiled_and_for_fleets(name, means):
+def test_proposals_on_other_libraries_compiled_and_for_fleets(name):
     try:
         b = backend(name)
     except ImportError as missing:
@@ -71,15 +69,15 @@ def test_proposals_on_other_libraries_compiled_and_for_fleets(name, means):
     rng = np.random.default_rng(2)
     labels, X = np.arange(20) % 3, rng.normal(size=(20, 2)) + (np.arange(20) % 3)[:, None] * 5
     panel, x = icvi.Panel(indices=SIX, forgetting=0.95), np.array([1.0, 4.0])
-    want = icvi.propose(panel, watched(panel, X, labels, 4, 0.95), x, means=means)
+    want = icvi.propose(panel, watched(panel, X, labels, 4, 0.95), x)
     with b.precision():
         state = watched(panel, X, labels, 4, 0.95, b.xp, b.dtype)
-        call = jax.jit(icvi.propose, static_argnames="means") if name == "jax64" else icvi.propose
-        got = call(panel, state, b.array(x), means=means)
+        call = jax.jit(icvi.propose) if name == "jax64" else icvi.propose
+        got = call(panel, state, b.array(x))
         for key, value in want.items():
             np.testing.assert_allclose(np.asarray(got[key]), value, rtol=1e-9, atol=1e-12, err_msg=key)
         if name == "jax64":
-            many = jax.vmap(lambda x: icvi.propose(panel, state, x, means=means))(b.array(np.stack([x, x + 1])))
+            many = jax.vmap(lambda x: icvi.propose(panel, state, x))(b.array(np.stack([x, x + 1])))
             np.testing.assert_allclose(many["xb"][0], want["xb"], rtol=1e-9)
 
 
@@ -92,12 +90,11 @@ def test_a_fleet_proposes_stream_by_stream():
     fleet = jax.tree.map(lambda *a: np.stack(a, -1), *states)
     X = rng.normal(size=(2, 2))
     X[0, 1] = np.nan
-    for means in (False, True):
-        together = icvi.propose(panel, fleet, X, means=means)
-        for s, state in enumerate(states):
-            for name, value in icvi.propose(panel, state, X[:, s], means=means).items():
-                np.testing.assert_allclose(together[name][:, s], value, rtol=1e-12, err_msg=name)
-                assert np.isnan(value).all() == bool(np.isnan(X[:, s]).any())
+    together = icvi.propose(panel, fleet, X)
+    for s, state in enumerate(states):
+        for name, value in icvi.propose(panel, state, X[:, s]).items():
+            np.testing.assert_allclose(together[name][:, s], value, rtol=1e-12, err_msg=name)
+            assert np.isnan(value).all() == bool(np.isnan(X[:, s]).any())
 
 
 def test_proposals_of_named_clusters():
@@ -108,8 +105,6 @@ def test_proposals_of_named_clusters():
         state, _ = pipe.step(state, x)
     got = icvi.propose(panel, state.panel, X[0])
     assert np.isfinite(got["xb"][np.append(state.clusterer.active, True)]).all() and (got["conn"] <= 1).all()
-    with pytest.raises(ValueError, match="means=True"):
-        icvi.propose(panel, state.panel, X[0], means=True)
     with pytest.raises(ValueError, match=r"expected shape \(2,\), got \(3,\)"):
         icvi.propose(panel, state.panel, np.zeros(3))
 
