@@ -14,13 +14,12 @@ import array_api_compat
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh
 
 from icvi_jax.engine import inputs
 from icvi_jax.engine.executor import Engine, begin, numbers_each
 from icvi_jax.engine.scan import PipelineStep
-from icvi_jax.engine.xla import loop, map_own, scan_fleet
+from icvi_jax.engine.xla import scan_fleet
 from icvi_jax.monitors import Budget
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -270,7 +269,9 @@ def scan_chunks(
             elif host:
                 engine = Engine(model, inputs.on_host(start), keep, mesh=mesh)
             else:
-                now = _started(model, start, x)
+                xp = jnp if isinstance(x, jax.Array) else namespace(x)
+                now = model.init(x.shape[-1], (streams,), xp=xp, dtype=x.dtype) if start is None else start
+                now = jax.tree.map(jnp.asarray, now) if xp is jnp else now
         if host != (engine is not None):
             raise ValueError(f"{caller}: some chunks are in the memory of the host, others are traced or on a device")
         if streams != x.shape[0]:
@@ -279,7 +280,8 @@ def scan_chunks(
             told = None if progress is None else count
             readings = engine.advance(np.asarray(x), None if gaps is None else np.asarray(gaps), every, told)
         elif now is not None:
-            now, readings = _scan_away(model, now, x, gaps, keep, every, done // streams % every, mesh, own)
+            phase = done // streams % every
+            now, readings = scan_fleet(PipelineStep(keep), model, now, x, gaps, every, phase, mesh, own)
             count(streams * T)
         parts.append(readings if each is None else each(readings))
     if engine is None and now is None:
@@ -296,67 +298,6 @@ def scan_chunks(
     if not chunks and not inputs.traced(X):
         run.samples, run.features = given.x, given.columns
     return run
-
-
-def _started(pipe: Pipeline, state: PipelineState | None, x: Array) -> PipelineState:
-    """The state (…, N) before the first samples x (N, t, p), where these are."""
-    jaxed = isinstance(x, jax.Array)
-    if state is None:
-        return pipe.init(x.shape[2], (x.shape[0],), xp=jnp if jaxed else namespace(x), dtype=x.dtype)
-    there: PipelineState = jax.tree.map(jnp.asarray, state) if jaxed else state
-    return there
-
-
-def _scan_away(
-    pipe: Pipeline,
-    state: PipelineState,
-    X: Array,
-    elapsed: Array | None,
-    keep: tuple[str, ...],
-    every: int,
-    phase: int,
-    mesh: Mesh | None,
-    own: tuple[bool, ...],
-) -> tuple[PipelineState, Reading]:
-    """Scan X (N, t, p) where it is: traced, on other devices, or with gradients of torch.
-
-    Results are there, too. With a mesh the streams go to its devices, equal numbers to each.
-    """
-    N, step = X.shape[0], PipelineStep(keep)
-    if not isinstance(X, jax.Array):
-        xp = namespace(X)
-        gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=X.dtype)
-        state, made = loop(step, pipe, state, xp.permute_dims(X, (1, 2, 0)), gaps, every, phase)
-        readings: Reading = jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
-        return state, readings
-    mesh, axis, more = (mesh, "streams", -N % mesh.size) if mesh is not None else (*_divided(X), 0)
-
-    def filled(a: jax.Array, axis: int, value: float) -> jax.Array:
-        widths = [(0, 0)] * a.ndim
-        widths[axis] = (0, more)
-        return jnp.pad(a, widths, constant_values=value) if more else a
-
-    times = None if elapsed is None else jnp.asarray(elapsed, X.dtype)
-    times = times if times is None or times.ndim == 1 else filled(times, 0, 1)
-    Z, wide = filled(X, 0, jnp.nan), jax.tree.map(lambda a: filled(a, -1, 0), state)
-    if mesh is not None:
-        Z = jax.device_put(Z, NamedSharding(mesh, P(axis)))
-    if more and own:
-        pipe = map_own(lambda a: filled(jnp.asarray(a), 0, 1), own, pipe)
-    state, readings = scan_fleet(step, pipe, wide, Z, times, every, phase, mesh, axis, own)
-    if more:
-        state, readings = jax.tree.map(lambda a: a[..., :N], state), jax.tree.map(lambda a: a[:N], readings)
-    return state, readings
-
-
-def _divided(X: jax.Array) -> tuple[Mesh | None, object]:
-    """The mesh and its axis over which the streams of X (N, T, p) are divided, or nothing."""
-    if isinstance(X, jax.core.Tracer) or len(X.devices()) == 1:
-        return None, None
-    where = X.sharding
-    if not isinstance(where, NamedSharding) or not isinstance(where.mesh, Mesh):
-        return None, None
-    return (where.mesh, where.spec[0]) if where.spec and where.spec[0] is not None else (None, None)
 
 
 def _ahead(chunks: Iterator[State]) -> Iterator[tuple[Array, Array | None]]:

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import numpy as np
@@ -20,7 +21,7 @@ from jax.sharding import Mesh
 
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
-from icvi_jax.engine.native.program import Ticker, compile_step
+from icvi_jax.engine.native.program import Program, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
 from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, Tree, XlaProgram, map_own, precise
 from icvi_jax.origin import Origin, no_anchor
@@ -32,7 +33,6 @@ ENGINES = ("native", "xla")
 FEWEST = 1024
 """Fewer streams than this, in the memory of the host, stay there: a GPU takes as long for one as for thousands. The
 variable `ICVI_GPU_STREAMS` sets another number."""
-
 
 PROGRAMS = 256
 """So many programs are remembered; the one that was not used for longest goes first."""
@@ -64,20 +64,32 @@ def program_for(
     Of the state, which is that of one stream, shapes and types matter. Samples are `timed` where they come with the
     time since the one before. For one stream there is special native code.
     """
-    engine = forced()
+    engine, alone = forced(), streams == 1
     if engine == "native" and mesh is not None:
         raise ValueError("ICVI_BACKEND=native: it runs on this machine's cores, not on JAX's devices of a mesh")
     numbers, structure = jax.tree.flatten(model)
     shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
-    key = (engine, step, structure, shapes, form, dtype, features, timed, streams == 1, own, mesh)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, alone, own, mesh)
     if key not in _programs:
-        if mesh is not None:
-            best = None if engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda") else "xla"
-            _programs[key] = XlaProgram(step, features, dtype, mesh, best, own)
-        else:
-            native = None if engine == "xla" else _native(engine, step, model, state, *key[5:10])
-            _programs[key] = native or XlaProgram(step, features, dtype, own=own)
+        program: CompiledStep | None = None
+        if mesh is None and engine != "xla":
+            try:
+                with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
+                    lanes = 1 if alone else None
+                    code = compile_step(AsOneOfMany(step), model, state, features, dtype, timed, lanes, own=own)
+                program = NativeProgram(code, dtype, own)
+            except ImportError as missing:
+                if engine == "native":
+                    raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
+            except Unsupported as problem:
+                if engine == "native":
+                    raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
+                warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=4)
+        if program is None:
+            kernels = mesh is not None and engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda")
+            program = XlaProgram(step, dtype, mesh, None if kernels else "xla", own)
+        _programs[key] = program
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
@@ -86,41 +98,12 @@ def program_for(
 
 def devices_for(streams: int) -> Mesh | None:
     """The GPUs or TPUs for so many streams of the host, or None if they are too few."""
-    if forced() is not None or jax.devices()[0].platform == "cpu" or streams < _fewest():
+    if forced() is not None or jax.devices()[0].platform == "cpu":
         return None
-    return Mesh(np.array(jax.local_devices()), ("streams",))
-
-
-def _fewest() -> int:
-    given = os.environ.get("ICVI_GPU_STREAMS", "") or str(FEWEST)
-    if not given.isdecimal():
-        raise ValueError(f"ICVI_GPU_STREAMS={given}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
-    return int(given)
-
-
-def _native(
-    engine: str | None,
-    step: Step,
-    model: object,
-    state: object,
-    dtype: np.dtype,
-    features: int,
-    timed: bool,
-    alone: bool,
-    own: tuple[bool, ...],
-) -> CompiledStep | None:
-    """Native code of the step, or None where there can be none; an error where it was asked for."""
-    try:
-        return NativeProgram(step, model, state, dtype, features, timed, 1 if alone else None, own)
-    except ImportError as missing:
-        if engine == "native":
-            raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
-        return None
-    except Unsupported as problem:
-        if engine == "native":
-            raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
-        warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=5)
-        return None
+    fewest = os.environ.get("ICVI_GPU_STREAMS", "") or str(FEWEST)
+    if not fewest.isdecimal():
+        raise ValueError(f"ICVI_GPU_STREAMS={fewest}: how many streams are worth a GPU, such as {FEWEST}; 0 for any")
+    return Mesh(np.array(jax.local_devices()), ("streams",)) if streams >= int(fewest) else None
 
 
 PIECE = 2**21
@@ -130,22 +113,8 @@ PIECE = 2**21
 class NativeProgram(CompiledStep):
     """A step as native code. Words are changed where they are, and room is not needed."""
 
-    name = "native"
-
-    def __init__(
-        self,
-        step: Step,
-        model: object,
-        state: object,
-        dtype: np.dtype,
-        features: int,
-        timed: bool,
-        lanes: int | None = None,
-        own: tuple[bool, ...] = (),
-    ) -> None:
-        with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
-            self.code = compile_step(AsOneOfMany(step), model, state, features, dtype, timed, lanes, own=own)
-        self._dtype, self._own = dtype, own
+    def __init__(self, code: Program, dtype: np.dtype, own: tuple[bool, ...]) -> None:
+        self.code, self._dtype, self._own = code, dtype, own
         self._known: tuple[object, np.ndarray] | None = None  # the model that was run last, and its numbers
 
     def place(self, state: State, room: int, model: State = None) -> np.ndarray:
@@ -177,11 +146,7 @@ class NativeProgram(CompiledStep):
         elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
         numbers = self.numbers(model)
         self.code.run(words, numbers, X, origin=origin, elapsed=elapsed, every=every, phase=phase, out=out)
-        return words, _nothing
-
-
-def _nothing() -> None:
-    """Native code is done when it returns."""
+        return words, lambda: None  # native code is done when it returns
 
 
 SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)() else 0
@@ -203,21 +168,11 @@ class Ticks:
         taken: np.dtype,
         dtype: np.dtype,
     ) -> None:
-        code = native.code
+        code, numbers = native.code, native.numbers(model)
         form = code.tree(range(len(code.layout.outputs)))
-        numbers, shown = native.numbers(model), np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
-        back = None
-        if form.centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
-            back = np.repeat(origin[:, None, :], code.layout.outputs[form.centers].shape[0], axis=1)
-
-        def new() -> _Set:
-            raw = [a[:, 0] for a in code.outputs(len(origin), 1)]
-            for i in code.layout.still:
-                raw[i].flags.writeable = False  # no code would write it again, should a reader have changed it
-            ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
-            return _Set(raw, form.centers, back, shown, ticker)
-
-        self._new, self._assemble = new, _assembler(form)
+        shown = np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
+        self._new = partial(_Set, code, words, numbers, origin, dtype, form.centers, shown)
+        self._assemble = _assembler(form)
         self._sets: list[_Set] = []
         self._spare: _Set | None = None
 
@@ -236,25 +191,38 @@ class Ticks:
 
 
 class _Set:
-    """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any."""
+    """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any.
+
+    Centres, the output with this number, are the code's plus the origin, of the type `shown`.
+    """
 
     def __init__(
-        self, raw: list[np.ndarray], centers: int | None, back: np.ndarray | None, shown: np.dtype, ticker: Ticker
+        self,
+        code: Program,
+        words: np.ndarray,
+        numbers: np.ndarray,
+        origin: np.ndarray,
+        dtype: np.dtype,
+        centers: int | None,
+        shown: np.dtype,
     ) -> None:
-        self._x, self._call, self._held = ticker.x, ticker.tick, (ticker, raw)
-        self.arrays, self._about, self._back = list(raw), None, back
-        if centers is not None:
+        raw = [a[:, 0] for a in code.outputs(len(origin), 1)]
+        for i in code.layout.still:
+            raw[i].flags.writeable = False  # no code would write it again, should a reader have changed it
+        self._ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
+        self._x, self._call, self.arrays = self._ticker.x, self._ticker.tick, raw
+        self._back: np.ndarray | None = None
+        if centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
             self._about = raw[centers]
-            self.arrays[centers] = np.zeros(raw[centers].shape, shown)
-            self._centers = self.arrays[centers]
-        del raw, ticker
+            self._back = np.repeat(origin[:, None, :], self._about.shape[1], axis=1)
+            self._centers = raw[centers] = np.zeros(self._about.shape, shown)
         self.free = list(map(sys.getrefcount, self.arrays))
 
     def tick(self, x: np.ndarray) -> None:
         """Take in x (N, p)."""
         self._x[...] = x
         self._call()
-        if self._about is not None and self._back is not None:
+        if self._back is not None:
             np.add(self._about, self._back, out=self._centers, casting="same_kind")
 
 
@@ -270,10 +238,6 @@ def _assembler(form: Reading) -> Callable[[list[np.ndarray]], Reading]:
 
     made: Callable[[list[np.ndarray]], Reading] = eval(f"lambda a: {text(form)}", {"Reading": Reading, "Alarm": Alarm})
     return made
-
-
-NO_ORIGIN: State = None
-"""The anchor of a state whose origins the host keeps, in double precision: `Pipeline.advance` does not read it."""
 
 
 class Engine:
@@ -300,7 +264,8 @@ class Engine:
         self.features, self.streams = state.anchor.high.shape
         self._origin = Origin(state.anchor, self._pipe.by_column)
         self._room = max(room, self.streams)
-        self._load(state._replace(anchor=NO_ORIGIN))
+        none: State = None  # the host keeps the origins, in double precision: `Pipeline.advance` does not read them
+        self._load(state._replace(anchor=none))
 
     def again(self, streams: int) -> Engine:
         """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
@@ -316,17 +281,8 @@ class Engine:
         one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
         own = numbers_each("Live", self._pipe, self.streams)
         model = map_own(lambda a: np.asarray(a)[0], own, self._pipe) if own else self._pipe
-        self.program = program_for(
-            PipelineStep(self._keep, relative=True),
-            model,
-            one,
-            dtype,
-            self.features,
-            self._timed,
-            self._room,
-            self._mesh,
-            own,
-        )
+        step, devices = PipelineStep(self._keep, relative=True), (self._room, self._mesh)
+        self.program = program_for(step, model, one, dtype, self.features, self._timed, *devices, own)
         self._words = self.program.place(rest, self._room, self._pipe)
         self.quick = {}
 

@@ -58,8 +58,6 @@ class RunInput(NamedTuple):
 class CompiledStep(ABC):
     """A step, ready to be run over many streams: native code on the host's cores, or what XLA runs on JAX's devices."""
 
-    name: str
-
     @abstractmethod
     def place(self, state: State, room: int, model: State = None) -> State:
         """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
@@ -116,7 +114,7 @@ class XlaProgram(CompiledStep):
     Parameters
     ----------
     step : a hashable function; see `Step`.
-    features, dtype : of the samples.
+    dtype : of the samples.
     mesh : the devices, on one axis "streams"; None is JAX's default device.
     implementation : "xla" for XLA's own scan, None for the best of the platform.
     own : for each leaf of the model, whether it is an array (N,), a number for each stream; empty: none is.
@@ -125,27 +123,25 @@ class XlaProgram(CompiledStep):
     def __init__(
         self,
         step: Step,
-        features: int,
         dtype: np.dtype,
         mesh: Mesh | None = None,
         implementation: str | None = "xla",
         own: tuple[bool, ...] = (),
     ) -> None:
-        self.step, self.features, self.dtype, self._mesh = step, features, dtype, mesh
+        self.step, self.dtype, self._mesh = step, dtype, mesh
         self._implementation, self._own = implementation, own
         self._devices = 1 if mesh is None else mesh.size
-        self.name = "xla" if implementation == "xla" else "kernel"
 
     def place(self, state: State, room: int, model: State = None) -> State:
         """Filled up to `room` streams, the same number on each device."""
         room += -room % self._devices
 
         def put(a: np.ndarray) -> Array:
-            a = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
+            all_ = _filled(a, room, 0, -1)
             if self._mesh is None:
-                return jnp.array(a)  # a copy: what is given to the scan is consumed
+                return jnp.array(all_)  # a copy: what is given to the scan is consumed
             spec = PartitionSpec(*[None] * (a.ndim - 1), "streams")
-            return jnp.copy(jax.device_put(a, NamedSharding(self._mesh, spec)))
+            return jnp.copy(jax.device_put(all_, NamedSharding(self._mesh, spec)))
 
         with precise(self.dtype):
             return jax.tree.map(put, state)
@@ -154,7 +150,7 @@ class XlaProgram(CompiledStep):
         return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
 
     def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
-        (N, T, p), room = feed.X.shape, _room(words, feed)
+        (N, T, p), room = feed.X.shape, _room(words)
         with precise(self.dtype):
             sample = jax.ShapeDtypeStruct((p, room), self.dtype)
             gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
@@ -170,27 +166,32 @@ class XlaProgram(CompiledStep):
     def launch(
         self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
     ) -> tuple[State, Callable[[], None]]:
-        N, room, gaps = len(piece.X), _room(words, piece), piece.elapsed
-        Z = _filled(subtract(piece.X, piece.origin, self.dtype), room, np.nan)
-        gaps = None if gaps is None else gaps.astype(self.dtype)
-        gaps = _filled(gaps, room, 1.0) if gaps is not None and gaps.ndim == 2 else gaps
-        if self._own:
-            model = map_own(lambda a: np.pad(a, (0, room - len(a)), "edge"), self._own, model)
+        Z = subtract(piece.X, piece.origin, self.dtype)
+        gaps = None if piece.elapsed is None else piece.elapsed.astype(self.dtype)
         how = self.step, self._mesh, "streams", self._implementation, self._own
         with precise(self.dtype):
             words, made = _rows(_consuming, how, model, words, Z, gaps, piece.every, piece.phase)
 
         def fetch() -> None:
             for whole, part in zip(out, jax.tree.leaves(jax.device_get(made))):
-                whole[...] = part[:N, : piece.rows]
+                whole[...] = part[: len(piece.X), : piece.rows]
 
         return words, fetch
 
 
-def _room(words: State, feed: RunInput) -> int:
+def _room(state: State) -> int:
     """Streams that there is room for."""
-    leaves = jax.tree.leaves(words)
-    return leaves[0].shape[-1] if leaves else len(feed.X)
+    room: int = jax.tree.leaves(state)[0].shape[-1]
+    return room
+
+
+def _filled(a: Array, room: int, value: float = 0, axis: int = 0) -> Array:
+    """An array filled up to `room` streams."""
+    if (more := room - a.shape[axis]) == 0:
+        return a
+    shape, xp = list(a.shape), namespace(a)
+    shape[axis] = more
+    return xp.concat([a, xp.full(tuple(shape), value, dtype=a.dtype)], axis=axis)
 
 
 def precise(dtype: np.dtype) -> AbstractContextManager[object]:
@@ -202,24 +203,41 @@ def scan_fleet(
     step: Step,
     model: State,
     state: State,
-    Z: jax.Array,
-    elapsed: jax.Array | None,
+    Z: Array,
+    elapsed: Array | None,
     every: int,
     phase: int,
     mesh: Mesh | None = None,
-    axis: object = None,
     own: tuple[bool, ...] = (),
 ) -> tuple[State, State]:
-    """Scan Z (N, T, p) where it lies, with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …).
+    """Scan Z (N, T, p) where it lies: traced, on other devices, or in a library that has gradients of its own.
 
-    The streams are divided over this axis (or these axes) of the mesh; for the rest see `RunInput` and `XlaProgram`.
+    It goes with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …). With a mesh, whose axis is
+    "streams", they go to its devices, the same number to each; for the rest see `RunInput` and `XlaProgram`.
     """
-    return _rows(_keeping, (step, mesh, axis, None, own), model, state, Z, elapsed, every, phase)
+    if not isinstance(Z, jax.Array):
+        xp = namespace(Z)
+        gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=Z.dtype)
+        state, made = loop(step, model, state, xp.permute_dims(Z, (1, 2, 0)), gaps, every, phase)
+        return state, jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
+    N, axis, elapsed = Z.shape[0], None, None if elapsed is None else jnp.asarray(elapsed, Z.dtype)
+    if mesh is not None:
+        axis, room = "streams", N + -N % mesh.size
+        state = jax.tree.map(lambda a: _filled(a, room, 0, -1), state)
+        Z = jax.device_put(_filled(Z, room, np.nan), NamedSharding(mesh, PartitionSpec(axis)))
+    elif not isinstance(Z, jax.core.Tracer) and len(Z.devices()) > 1:
+        where = Z.sharding  # divided over devices already
+        if isinstance(where, NamedSharding) and isinstance(where.mesh, Mesh) and where.spec and where.spec[0]:
+            mesh, axis = where.mesh, where.spec[0]
+    state, made = _rows(_keeping, (step, mesh, axis, None, own), model, state, Z, elapsed, every, phase)
+    if _room(state) > N:
+        state, made = jax.tree.map(lambda a: a[..., :N], state), jax.tree.map(lambda a: a[:N], made)
+    return state, made
 
 
 def _rows(
     scan: Callable[..., tuple[State, State]],
-    how: tuple[object, ...],
+    how: tuple[Step, Mesh | None, object, str | None, tuple[bool, ...]],
     model: State,
     state: State,
     Z: State,
@@ -227,7 +245,16 @@ def _rows(
     every: int,
     phase: int,
 ) -> tuple[State, State]:
-    """Scan; where the first row is not a whole group of `every`, all are made and some of them taken."""
+    """Scan; streams without samples fill up those of the state.
+
+    Where the first row is not a whole group of `every`, all are made and some of them taken.
+    """
+    room, own = _room(state), how[-1]
+    Z = _filled(Z, room, np.nan)
+    if elapsed is not None and elapsed.ndim == 2:
+        elapsed = _filled(elapsed, room, 1)
+    if own:
+        model = map_own(lambda a: _filled(jnp.asarray(a), room, 1), own, model)
     if phase == 0:
         return scan(how, every, model, state, Z, elapsed)
     state, made = scan(how, 1, model, state, Z, elapsed)
@@ -246,7 +273,7 @@ def _scan(
     each = elapsed is not None and elapsed.ndim == 2
     numbers, form = jax.tree.flatten(model)
     own = own or (False,) * len(numbers)
-    if (by := _explicit(Z)) is not None:  # then all arrays of streams must say so
+    if by := (*jax.typeof(Z).sharding.spec, None)[0]:  # of an explicit mesh: then all arrays of streams must say so
 
         def alike(a: jax.Array, streams: int) -> jax.Array:
             spec = PartitionSpec(*(by if d == streams else None for d in range(a.ndim)))
@@ -279,12 +306,6 @@ def _scan(
     return part(numbers, state, Z, elapsed)
 
 
-def _explicit(Z: jax.Array) -> object:
-    """The axes of an explicit mesh over which the streams of Z (N, T, p) are divided, or None."""
-    spec = jax.typeof(Z).sharding.spec
-    return spec[0] if spec else None
-
-
 def map_own(change: Callable[[State], State], own: Sequence[bool], model: State) -> State:
     """A model whose numbers for each stream are changed."""
     numbers, form = jax.tree.flatten(model)
@@ -307,30 +328,17 @@ def scan_plainly(
     return lax_scan(lambda state, now: step(model, state, *now), state, (X, gaps), X.shape[0], every)
 
 
-def _filled(a: np.ndarray, room: int, missing: float) -> np.ndarray:
-    """Arrays (N, …) filled up to `room` streams."""
-    if len(a) == room:
-        return a
-    return np.concatenate([a, np.full((room - len(a), *a.shape[1:]), missing, a.dtype)])
-
-
 def loop(
     step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
 ) -> tuple[State, State]:
     """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
+    made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
-        return _loop(step, pipe, state, X, elapsed, every, phase)
-
-
-def _loop(
-    step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int, phase: int
-) -> tuple[State, State]:
-    made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
-    for t in range(X.shape[0]):
-        state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
-        if t == 0 or (phase + t + 1) % every == 0:
-            made.append(one)
+        for t in range(X.shape[0]):
+            state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
+            if t == 0 or (phase + t + 1) % every == 0:
+                made.append(one)
     return state, jax.tree.map(lambda a: a[spare:, ...], _stack(made, namespace(X)))
 
 
