@@ -109,10 +109,8 @@ def export(
         return jax.tree.leaves(state), jax.tree.leaves(reading)
 
     def scan(numbers: Leaves, state: Leaves, X: jax.Array) -> tuple[Leaves, Leaves]:
-        if not kernel or samples is None:
-            return jax.lax.scan(lambda state, x: step(numbers, state, x), state, X)  # T may be a symbol
         given = jax.tree.unflatten(form, numbers), jax.tree.unflatten(layout, state), X
-        last, readings = icvi_scan(*given, implementation="portable")
+        last, readings = icvi_scan(*given, implementation="portable" if kernel and samples is not None else "xla")
         return jax.tree.leaves(last), jax.tree.leaves(readings)
 
     shape = (features, *lanes)

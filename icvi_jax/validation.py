@@ -27,7 +27,7 @@ from icvi_jax.panel import Panel, PanelState, complete, punctual
 from icvi_jax.spec import made
 from icvi_jax.statistics import Dispersion, RecordedClustering
 from icvi_jax.statistics.groups import gathered
-from icvi_jax.types import Array, ArrayLike, DType, Namespace, Prototypes, State
+from icvi_jax.types import Array, ArrayLike, Prototypes, State
 
 
 class RecordedPanel(NamedTuple):
@@ -139,8 +139,8 @@ def validate(
         slot, k = slots_of(labels, T)
         known, step, parts = RecordedPanel(panel), Replay(k, p, True), [slot[:, None]]
     else:
-        U, V, A = recorded("validate", x, memberships, centers, active)
-        names, k = _named(clusters, tuple(U.shape), panel), U.shape[1]
+        U, V, A, names = recorded("validate", panel, x, memberships, centers, active, clusters)
+        k = U.shape[1]
         # Values that never change are not in the rows.
         fixed, always = np.ndim(0 if centers is None else centers) == 2, active is None or np.ndim(active) == 1
         moving = names is not None and names.ndim == 2
@@ -151,28 +151,22 @@ def validate(
         parts = [U, *([] if fixed else [xp.reshape(V, (T, k * p))]), *([] if always else [A])]
         parts += [names] if names is not None and moving else []
     rows = xp.concat([xp.asarray(a, dtype=dtype) for a in (x - origin, *parts)], axis=1)
-    start = _start(panel, k, p, np if host else jnp, dtype, labels is not None)
+    none: State = None  # the origin of the panel is not needed
+    members = None if labels is None else xp.zeros(k, dtype=xp.int32)
+    start = panel.init(k, p, xp=np if host else jnp, dtype=dtype)._replace(anchor=none), members
     program = program_for(step, known, start, dtype, rows.shape[1], gaps is not None, 1) if host else None
     values: State
     if isinstance(program, NativeProgram):  # the rows as those of a fleet of one
-        feed = RunInput(
-            np.asarray(rows)[None], np.zeros((1, rows.shape[1])), None if gaps is None else np.asarray(gaps)
-        )
+        times = None if gaps is None else np.asarray(gaps)
+        feed = RunInput(np.asarray(rows)[None], np.zeros((1, rows.shape[1])), times)
         words = program.place(jax.tree.map(lambda a: a[..., None], start), 1)
         values = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
     else:
         with precise(np.dtype(dtype)) if host else nullcontext():
-            times = None if gaps is None else jnp.asarray(gaps, dtype)
-            scanned = jnp.asarray(rows), times
+            scanned = jnp.asarray(rows), None if gaps is None else jnp.asarray(gaps, dtype)
             values = (scan_plainly if host else scan_step)(step, known, start, *scanned)[1]
     found: dict[str, Array] = inputs.returned(inputs.on_host(values), given.library) if host else values
     return found
-
-
-def _start(panel: Panel, k: int, p: int, xp: Namespace, dtype: DType, labelled: bool) -> State:
-    """The state of `Replay` before any row: that of the panel, whose origin is not needed, and members of slots."""
-    none: State = None
-    return panel.init(k, p, xp=xp, dtype=dtype)._replace(anchor=none), xp.zeros(k, dtype=xp.int32) if labelled else None
 
 
 def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
@@ -192,13 +186,20 @@ def slots_of(labels: ArrayLike, samples: int) -> tuple[np.ndarray, int]:
 
 
 def recorded(
-    caller: str, X: Array, memberships: ArrayLike | None, centers: ArrayLike | None, active: ArrayLike | None
-) -> tuple[Array, Array, Array]:
-    """Memberships (T, k), centres (T, k, p) and active slots (T, k) as arrays that fit X, or an error."""
+    caller: str,
+    panel: Panel,
+    X: Array,
+    memberships: ArrayLike | None,
+    centers: ArrayLike | None,
+    active: ArrayLike | None,
+    clusters: ArrayLike | None,
+) -> tuple[Array, Array, Array, Array | None]:
+    """Memberships (T, k), centres (T, k, p), active slots (T, k) and their clusters, (k,) or (T, k), or an error."""
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{caller}(X=…): expected the axes (T, p) and at least one sample, got shape {tuple(X.shape)}")
-    wide = _widest(X, memberships, centers)
+    given = [np.asarray(a).dtype for a in (memberships, centers) if a is not None] if isinstance(X, np.ndarray) else []
+    wide = np.float64 if np.float64 in given else X.dtype  # of the centres, too, which matters near a large offset
     U = xp.asarray(memberships, dtype=wide)
     T, p = X.shape
     if U.ndim != 2 or U.shape[0] != T or centers is None:
@@ -209,31 +210,14 @@ def recorded(
         raise ValueError(f"{caller}(memberships=…): expected numbers of 0 or more, got {float(xp.min(U)):g}")
     k = U.shape[1]
     V = xp.asarray(centers, dtype=wide)
-    if tuple(V.shape) not in ((k, p), (T, k, p)):
-        raise ValueError(f"{caller}(centers=…): expected shape {(k, p)} or {(T, k, p)}, got {tuple(V.shape)}")
-    A = xp.ones((T, k), dtype=xp.bool) if active is None else xp.asarray(active, dtype=xp.bool)
-    if tuple(A.shape) not in ((k,), (T, k)):
-        raise ValueError(f"{caller}(active=…): expected shape {(k,)} or {(T, k)}, got {tuple(A.shape)}")
-    return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k))
-
-
-def _named(clusters: ArrayLike | None, shape: tuple[int, ...], panel: Panel) -> np.ndarray | None:
-    """The cluster of each slot, (k,) or (T, k), or None."""
-    if clusters is None:
-        if panel.of == "clusters":
-            raise ValueError('validate(clusters=None): Panel(of="clusters") needs the cluster of each slot')
-        return None
-    names = np.asarray(clusters).astype(np.int32)
-    if names.shape not in (shape[1:], shape):
-        raise ValueError(f"validate(clusters=…): expected shape {shape[1:]} or {shape}, got {names.shape}")
-    return names
-
-
-def _widest(X: Array, *others: ArrayLike | None) -> DType:
-    """The type of X; float64 if X is NumPy's and the centres are float64, which matters near a large offset."""
-    if isinstance(X, np.ndarray) and any(np.result_type(np.asarray(a)) == np.float64 for a in others if a is not None):
-        return np.float64
-    return X.dtype
+    A = xp.ones(k, dtype=xp.bool) if active is None else xp.asarray(active, dtype=xp.bool)
+    names = None if clusters is None else xp.astype(xp.asarray(clusters), xp.int32)
+    if names is None and panel.of == "clusters":
+        raise ValueError(f'{caller}(clusters=None): Panel(of="clusters") needs the cluster of each slot')
+    for field, a, shape in (("centers", V, (k, p)), ("active", A, (k,)), ("clusters", names, (k,))):
+        if a is not None and tuple(a.shape) not in (shape, (T, *shape)):
+            raise ValueError(f"{caller}({field}=…): expected shape {shape} or {(T, *shape)}, got {tuple(a.shape)}")
+    return U, xp.broadcast_to(V, (T, k, p)), xp.broadcast_to(A, (T, k)), names
 
 
 def batch(
@@ -270,8 +254,6 @@ def batch(
     0.015625
     """
     recording = record(panel, X, memberships, centers, active, elapsed, clusters)
-    if panel.of == "clusters" and recording.names is None:
-        raise ValueError('batch(clusters=None): Panel(of="clusters") needs the cluster of each slot; give clusters=')
     xp = namespace(recording.x)
     states = {part.name: part.batch(recording) for part in panel.statistics}
     now = _last(recording)
@@ -293,9 +275,7 @@ def _cluster_path(recording: RecordedClustering) -> RecordedClustering:
     xp = namespace(recording.x)
     centers, active = [], []
     for end in range(1, recording.x.shape[0] + 1):
-        names = None if recording.names is None else recording.names[:end, ...]
-        x, u, w, fades, path, active_path, given = (a[:end, ...] for a in recording[:7])
-        part = RecordedClustering(x, u, w, fades, path, active_path, given, names)
+        part: RecordedClustering = jax.tree.map(lambda a: a[:end, ...], recording)  # noqa: B023
         part = part._replace(fades=part.fades / part.fades[-1], w=_since_birth(part.active, part.given))
         now = gathered((Dispersion,), {"dispersion": Dispersion.batch(part)}, _last(part))[1]
         centers.append(now.centers)
@@ -327,7 +307,7 @@ def record(
     times = inputs.gaps("batch", elapsed, x.shape[:1])
     xp = namespace(x)
     x = x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, library(xp).asarray(0.0).dtype)
-    U, V, A = recorded("batch", x, memberships, centers, active)
+    U, V, A, names = recorded("batch", panel, x, memberships, centers, active, clusters)
     whole = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
     if not bool(xp.any(whole)):
         raise ValueError("batch(X=…): every sample is missing (not finite, or larger than 1e15)")
@@ -336,13 +316,7 @@ def record(
     seen = complete(x.T, U.T, xp.permute_dims(V, (1, 2, 0)), A.T)
     gaps = xp.ones_like(x[:, 0]) if times is None else xp.asarray(times, dtype=x.dtype)
     spots = xp.nonzero(seen)[0]
-    T, k = U.shape
-    names = None
-    if clusters is not None:
-        names = xp.astype(xp.asarray(clusters), xp.int32)
-        if tuple(names.shape) not in ((k,), (T, k)):
-            raise ValueError(f"batch(clusters=…): expected shape {(k,)} or {(T, k)}, got {tuple(names.shape)}")
-        names = xp.take(xp.broadcast_to(names, (T, k)), spots, axis=0)
+    names = names if names is None else xp.take(xp.broadcast_to(names, U.shape), spots, axis=0)
     x, U, V, A, gaps = (xp.take(a, spots, axis=0) for a in (x, U, V, A, gaps))
     V = xp.where(A[:, :, None], V, xp.zeros_like(V))
     U = xp.where(A, U, xp.zeros_like(U))

@@ -10,10 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from icvi_jax.adapters.center_slots import index_of
 from icvi_jax.clusterers import SequentialKMeans
-from icvi_jax.engine.scan import PipelineStep
-from icvi_jax.engine.xla import loop
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline, PipelineState
+from icvi_jax.run import run
 
 
 class StreamValidity(TransformerMixin, BaseEstimator):
@@ -59,7 +58,7 @@ class StreamValidity(TransformerMixin, BaseEstimator):
         rows = validate_data(self, X, reset=first, dtype=np.float64)
         pipe = self._pipeline()
         state = pipe.init(rows.shape[1], xp=np, dtype=np.float64) if first else self.state_
-        self.state_, made = loop(PipelineStep(("values", "centers")), pipe, state, rows, None)
+        self.state_, made = run(pipe, rows, state=state, keep=("values", "centers"), backend="numpy")
         self.values_ = np.stack([made.values[name] for name in self.indices], axis=-1)
         self.cluster_centers_ = made.centers[-1]
         return self

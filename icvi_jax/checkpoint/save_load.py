@@ -7,24 +7,24 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.array_api import Stored
-from icvi_jax.checkpoint import container, shards
+from icvi_jax.checkpoint import container
 from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, migrated, with_reserves
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
 
-F = TypeVar("F")
-
 NUMBERED = re.compile(r"(\d{12})\.icvi")
+SHARD = re.compile(r"process-(\d+)-of-(\d+)")
+"""The folder of the streams of one process, of a state that is divided over several."""
 
 
 class CheckpointError(ValueError):
@@ -121,9 +121,9 @@ def save(
     True
     """
     path = Path(path)
-    state, part = shards.own(state)
+    state, part = _own_streams(state)
     if part is not None:
-        path = path / shards.folder(part.process, part.processes)
+        path = path / f"process-{part['process']}-of-{part['processes']}"
     fields = fields_of(state)
     problem = misfit(first_changes(describe(pipe), fields, pipe)[1], fields)
     if problem:
@@ -140,15 +140,14 @@ def save(
         "names": None if names is None else list(names),
         "extra": None if extra is None else dict(extra),
         "room": room,
-        "part": None if part is None else part._asdict(),
+        "part": part,
     }
     arrays = {"state" + name: a for name, a in fields.items()}
     if position is not None:
         arrays["position"] = np.asarray(position, np.int64)
         if arrays["position"].shape not in ((), tuple(streams)):
             raise ValueError(f"save(position=…): expected a number or {tuple(streams)}, got {arrays['position'].shape}")
-    content = container.encode(header, arrays)
-    return _place(path, content, keep)
+    return _place(path, container.encode(header, arrays), keep)
 
 
 def load(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace = jnp) -> PipelineState:
@@ -198,26 +197,19 @@ def load_checkpoint(path: str | os.PathLike[str], pipe: Pipeline, xp: Namespace 
     path = Path(path)
     if not path.is_dir():
         return _load_file(path, pipe, xp)
-    if shards.folders(path):
-        files = {process: numbered(folder) for process, folder in shards.complete(path, CheckpointError).items()}
-        shared = set(files[0]).intersection(*files.values())
-        whole = {number: tuple(files[process][number] for process in sorted(files)) for number in shared}
-        return newest(path, whole, lambda many: shards.joined(path, [_load_file(file, pipe, np) for file in many], xp))
-    return newest(path, numbered(path), lambda file: _load_file(file, pipe, xp))
-
-
-def newest(path: Path, files: Mapping[int, F], read: Callable[[F], Checkpoint]) -> Checkpoint:
-    """The result of `read` for the file with the highest number that is not damaged."""
+    shards = _shards(path)
+    found = [numbered(folder) for folder in shards or [path]]
     refused = []
-    for number in sorted(files, reverse=True):
+    for number in sorted(set(found[0]).intersection(*found), reverse=True):
         try:
-            found = read(files[number])
+            pieces = [_load_file(files[number], pipe, np if shards else xp) for files in found]
         except DamagedCheckpoint as problem:
             refused.append(str(problem))
             continue
         if refused:
-            warnings.warn(f"{'; '.join(refused)}: using {found.path} instead", stacklevel=4)
-        return found
+            used = path if shards else pieces[0].path
+            warnings.warn(f"{'; '.join(refused)}: using {used} instead", stacklevel=3)
+        return _joined(path, pieces, xp) if shards else pieces[0]
     raise CheckpointError("; ".join(refused) or f"{path}: there is no checkpoint")
 
 
@@ -254,8 +246,7 @@ def _shown(names: Sequence[str]) -> str:
 
 def _load_file(path: Path, pipe: Pipeline, xp: Namespace) -> Checkpoint:
     try:
-        header, arrays = container.decode(path.read_bytes())
-        return _understood(path, header, arrays, pipe, xp)
+        return _read(path, *container.decode(path.read_bytes()), pipe, xp)
     except OSError as problem:
         raise CheckpointError(f"{path}: {problem.strerror}") from None
     except container.Damaged as problem:
@@ -264,7 +255,7 @@ def _load_file(path: Path, pipe: Pipeline, xp: Namespace) -> Checkpoint:
         raise DamagedCheckpoint(f"{path}: the header is not valid: {problem!r}") from None
 
 
-def _understood(
+def _read(
     path: Path, header: dict[str, Stored], arrays: dict[str, np.ndarray], pipe: Pipeline, xp: Namespace
 ) -> Checkpoint:
     schema = header["schema"]
@@ -303,5 +294,49 @@ def _understood(
         None if names is None else tuple(names),
         header["extra"],
         header["room"],
+        path,
+    )
+
+
+def _own_streams(state: PipelineState) -> tuple[PipelineState, dict[str, int] | None]:
+    """The streams of a state in this process, and which shard of how many that is; None if it has all streams."""
+    leaves = jax.tree.leaves(state)
+    if all(not isinstance(a, jax.Array) or a.is_fully_addressable for a in leaves):
+        return state, None
+
+    def pieces(a: jax.Array) -> dict[int, jax.Array]:  # of this process, each once, in order of streams
+        return dict(sorted({(piece.index[-1].start or 0): piece.data for piece in a.addressable_shards}.items()))
+
+    def bounds(a: jax.Array) -> tuple[int, int, int]:
+        *_, (last, data) = pieces(a).items()
+        return min(pieces(a)), last + data.shape[-1], a.shape[-1]
+
+    if len({bounds(a) for a in leaves}) != 1:
+        raise ValueError("save(state=…): the arrays of a sharded state must all be sharded alike, over their last axis")
+    local = jax.tree.map(lambda a: np.concatenate([np.asarray(data) for data in pieces(a).values()], axis=-1), state)
+    names = "process", "processes", "start", "stop", "streams"
+    return local, dict(zip(names, (jax.process_index(), jax.process_count(), *bounds(leaves[0]))))
+
+
+def _shards(path: Path) -> list[Path]:
+    """The shards below `path` in order of processes, or an error if one is missing; none if it has no shards."""
+    found = {(int(match[1]), int(match[2])): item for item in path.iterdir() if (match := SHARD.fullmatch(item.name))}
+    if sorted(found) != [(process, len(found)) for process in range(len(found))]:
+        have = ", ".join(sorted(item.name for item in found.values()))
+        raise CheckpointError(f"{path}: expected the shards of all processes of one run, found {have}")
+    return [found[key] for key in sorted(found)]
+
+
+def _joined(path: Path, pieces: Sequence[Checkpoint], xp: Namespace) -> Checkpoint:
+    """The checkpoints of shards as one."""
+    state = jax.tree.map(lambda *leaves: xp.asarray(np.concatenate(leaves, axis=-1)), *(one.state for one in pieces))
+    names = [one.names for one in pieces]
+    places = [one.position for one in pieces if isinstance(one.position, np.ndarray)]
+    return Checkpoint(
+        state,
+        np.concatenate(places) if len(places) == len(pieces) else pieces[0].position,
+        None if None in names else tuple(name for some in names for name in some or ()),
+        pieces[0].extra,
+        None,
         path,
     )
