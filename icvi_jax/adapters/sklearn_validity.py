@@ -12,7 +12,7 @@ from icvi_jax.adapters.center_slots import index_of
 from icvi_jax.clusterers import SequentialKMeans
 from icvi_jax.panel import Panel
 from icvi_jax.pipeline import Pipeline, PipelineState
-from icvi_jax.run import run
+from icvi_jax.run import run, run_fleet
 
 
 class StreamValidity(TransformerMixin, BaseEstimator):
@@ -68,8 +68,8 @@ class StreamValidity(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         wide = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[..., None], len(rows), -1), self.state_)
-        _, reading = self._pipeline().step(wide, rows.T)
-        return np.stack([np.asarray(reading.values[name], float) for name in self.indices], axis=-1)
+        made = run_fleet(self._pipeline(), rows[:, None, :], state=wide, keep=("values",), backend="numpy")
+        return np.concatenate([made.readings.values[name] for name in self.indices], axis=-1)
 
     def _pipeline(self) -> Pipeline:
         panel = Panel(indices=tuple(map(index_of, self.indices)), forgetting=self.forgetting)
