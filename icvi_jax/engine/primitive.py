@@ -123,33 +123,22 @@ def lax_scan(
 
 
 def reference(how: Scan, *operands: Array) -> list[Array]:
-    """What the operation means."""
-    step = jaxpr_as_fun(how.body)
+    """What the operation means: the outermost axis of streams is a `vmap` over the rest."""
+    if n := len(how.streams):
+        outer = tuple(axes[0] for axes in how.axes)
+        inner = [[a if a is None or at is None else a - (a > at) for a in rest] for at, *rest in how.axes]
+        one = how._replace(streams=how.streams[1:], axes=tuple(map(tuple, inner)), trailing=min(how.trailing, n - 1))
+        last = -n if n <= how.trailing else 0
+        made = jax.vmap(partial(reference, one), in_axes=outer, out_axes=last, axis_size=how.streams[0])
+        return list(made(*operands))
+    step, numbers, rest = jaxpr_as_fun(how.body), operands[: how.numbers], list(operands[how.numbers :])
 
-    def one(*operands: Array) -> list[Array]:
-        numbers, rest = operands[: how.numbers], operands[how.numbers :]
+    def body(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
+        out = step(*numbers, *carry, *x)
+        return list(out[: how.carry]), list(out[how.carry :])
 
-        def body(carry: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
-            out = step(*numbers, *carry, *x)
-            return list(out[: how.carry]), list(out[how.carry :])
-
-        carry, xs = list(rest[: how.carry]), list(rest[how.carry :])
-        carry, ys = lax_scan(body, carry, xs, how.length, how.every, how.reverse)
-        return [*carry, *ys]
-
-    fun, inside = one, 0
-    left = list(how.axes)
-    levels = []
-    for level, size in enumerate(how.streams):  # from the outermost on: where each axis is once the outer ones are gone
-        here = [axes[level] for axes in left]
-        levels.append((size, here))
-        left = [tuple(a if a is None or at is None else a - (a > at) for a in axes) for axes, at in zip(left, here)]
-    for level in range(len(levels) - 1, -1, -1):
-        size, here = levels[level]
-        trailing = len(levels) - level <= how.trailing
-        fun = jax.vmap(fun, in_axes=tuple(here), out_axes=-1 - inside if trailing else 0, axis_size=size)
-        inside += trailing
-    return list(fun(*operands))
+    carry, ys = lax_scan(body, rest[: how.carry], rest[how.carry :], how.length, how.every, how.reverse)
+    return [*carry, *ys]
 
 
 def _abstract(*operands: State, **params: State) -> list[State]:
@@ -263,33 +252,29 @@ ad.primitive_jvps[scan_p] = _jvp
 batching.primitive_batchers[scan_p] = _batch
 
 
-def _plain(*operands: Array, **params: State) -> list[Array]:
+def _lower(
+    name: str,
+    call: Callable[[Scan, Sequence[Array]], list[Array]] | None,
+    *operands: Array,
+    divided: bool = False,
+    **params: State,
+) -> list[Array]:
+    """A platform's own call, or the reference where there can be none, with a warning."""
     how = Scan(**params)
-    if how.implementation not in (None, "portable"):
-        raise ValueError(f'implementation="{how.implementation}" is not for this platform')
-    return reference(how, *operands)
-
-
-def _rule(name: str, call: Callable[[Scan, Sequence[Array]], list[Array]]) -> Callable[..., list[Array]]:
-    """The lowering of a platform: its own call, or the reference where there can be none, with a warning."""
-
-    def lowered(*operands: Array, divided: bool = False, **params: State) -> list[Array]:
-        how = Scan(**params)
-        if how.implementation not in (None, name, "portable"):
-            raise ValueError(f'implementation="{how.implementation}" is not for this platform, which has "{name}"')
-        here = how.implementation == "portable" and name == "native"  # a handler of this process alone
-        rows = how.rows or name == "cuda"
-        if here or not how.length * math.prod(how.streams) or not rows:
-            return reference(how, *operands)
-        try:
-            return _divided(how, operands, call) if divided else call(how, operands)
-        except (Unsupported, Unavailable, ImportError) as problem:
-            if how.implementation == name:
-                raise ValueError(f'implementation="{name}": {problem}') from problem
-            _warn_once(f"{problem}; XLA runs this scan, more slowly")
-            return reference(how, *operands)
-
-    return lowered
+    if how.implementation not in (None, name, "portable"):
+        has = f', which has "{name}"' if name else ""
+        raise ValueError(f'implementation="{how.implementation}" is not for this platform{has}')
+    here = how.implementation == "portable" and name == "native"  # a handler of this process alone
+    rows = how.rows or name == "cuda"
+    if call is None or here or not how.length * math.prod(how.streams) or not rows:
+        return reference(how, *operands)
+    try:
+        return _divided(how, operands, call) if divided else call(how, operands)
+    except (Unsupported, Unavailable, ImportError) as problem:
+        if how.implementation == name:
+            raise ValueError(f'implementation="{name}": {problem}') from problem
+        _warn_once(f"{problem}; XLA runs this scan, more slowly")
+        return reference(how, *operands)
 
 
 _told: set[str] = set()
@@ -429,12 +414,12 @@ def _lowering(call: Callable[..., list[Array]]) -> Callable[..., State]:
     return lowered
 
 
-RULES = {"cpu": _rule("native", call_native), "cuda": _rule("cuda", call_cuda)}
+RULES = {"cpu": partial(_lower, "native", call_native), "cuda": partial(_lower, "cuda", call_cuda)}
 """Lowerings by platform; on all others the operation is its reference."""
 
 with contextlib.suppress(ImportError, AttributeError):  # so that a rule is told of devices, as for custom_partitioning
     importlib.import_module("jax._src.dispatch").prim_requires_devices_during_lowering.add(scan_p)
 
-mlir.register_lowering(scan_p, mlir.lower_fun(_plain, multiple_results=True))
-for _platform, _call in RULES.items():
-    mlir.register_lowering(scan_p, _lowering(_call), platform=_platform)
+mlir.register_lowering(scan_p, _lowering(partial(_lower, "", None)))
+for _platform, _rule in RULES.items():
+    mlir.register_lowering(scan_p, _lowering(_rule), platform=_platform)
