@@ -97,42 +97,42 @@ class Checks:
         """Arrays on a device, by default the first of those checked."""
         return jax.device_put(tree, device or self.devices[0])
 
+    def here(self, *given: State, scan: Callable[..., State] | None = None) -> State:
+        """What the CPU makes of it, by native code or another scan."""
+        return jax.jit(scan or self.native)(*self.put(given, self.cpu))
+
     def pipeline(self, pipe: icvi.Pipeline, p: int, dtype: type = np.float32, N: int = 97, T: int = 120) -> str:
         """The bits of the CPU's code, and the values of `lax.scan`."""
-        X, tolerance = draw_samples(T, p, N, dtype), 2e-3 if dtype == np.float32 else 1e-9
         with jax.enable_x64(dtype == np.float64):
-            state = pipe.init(p, (N,))
-            found = jax.jit(self.scan)(*self.put((pipe, state, X)))
-            bits = jax.jit(self.native)(*self.put((pipe, state, X), self.cpu))
-            values = jax.jit(partial(icvi.scan, implementation="xla"))(*self.put((pipe, state, X), self.cpu))
-            wrong = compare(found, bits, 0.0)
-            far = compare(found[1].values, values[1].values, tolerance)
-        return ", ".join(
-            part for part in (wrong and f"not the CPU's bits: {wrong}", far and f"not lax.scan: {far}") if part
-        )
+            given = pipe, pipe.init(p, (N,)), draw_samples(T, p, N, dtype)
+            found = jax.jit(self.scan)(*self.put(given))
+            wrong = compare(found, self.here(*given), 0.0)
+            values = self.here(*given, scan=partial(icvi.scan, implementation="xla"))[1].values
+            far = compare(found[1].values, values, 2e-3 if dtype == np.float32 else 1e-9)
+        said = wrong and f"not the CPU's bits: {wrong}", far and f"not lax.scan: {far}"
+        return ", ".join(filter(None, said))
 
     def elapsed_and_every(self) -> str:
         """Elapsed times, and each seventh reading."""
         pipe, X = make_pipeline(icvi.SequentialKMeans(k=3, memory=20.0)), draw_samples(50, 2, 33)
         given = pipe, pipe.init(2, (33,)), X, np.linspace(0.5, 2.0, 50, dtype=np.float32)
-        both = [jax.jit(partial(f, every=7, keep=KEEP)) for f in (self.scan, self.native)]
-        return compare(both[0](*self.put(given)), both[1](*self.put(given, self.cpu)), 0.0)
+        there, here = (partial(scan, every=7, keep=KEEP) for scan in (self.scan, self.native))
+        return compare(jax.jit(there)(*self.put(given)), self.here(*given, scan=here), 0.0)
 
     def vmap(self) -> str:
         """More streams by `vmap`, and a number for each."""
-        X = draw_samples(40, 2, 5).transpose(2, 0, 1)
 
         def run(scan: Callable[..., State], forgetting: State, X: State) -> State:
             panel = icvi.Panel(indices=(icvi.XieBeni(),), forgetting=forgetting)
             pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=3), panel=panel)
             return scan(pipe, pipe.init(2), X)[1].values
 
-        given = np.linspace(0.8, 0.99, 3, dtype=np.float32), X
-        both = [
-            jax.jit(jax.vmap(jax.vmap(partial(run, f), in_axes=(None, 0)), in_axes=(0, None)))
-            for f in (self.scan, self.native)
-        ]
-        return compare(both[0](*self.put(given)), both[1](*self.put(given, self.cpu)), 0.0)
+        given = np.linspace(0.8, 0.99, 3, dtype=np.float32), draw_samples(40, 2, 5).transpose(2, 0, 1)
+        there, here = (
+            jax.vmap(jax.vmap(partial(run, scan), in_axes=(None, 0)), in_axes=(0, None))
+            for scan in (self.scan, self.native)
+        )
+        return compare(jax.jit(there)(*self.put(given)), self.here(*given, scan=here), 0.0)
 
     def grad(self) -> str:
         """The gradient, by `lax.scan`."""
@@ -142,8 +142,8 @@ class Checks:
             return jnp.sum(jnp.where(jnp.isfinite(values), jnp.tanh(values), 0.0))
 
         X = np.nan_to_num(draw_samples(30, 2, 4), nan=100.0)
-        found, expected = (jax.jit(jax.grad(partial(loss, f))) for f in (self.scan, icvi.scan))
-        return compare(found(self.put(X)), expected(self.put(X, self.cpu)), 1e-2)
+        there, here = (jax.grad(partial(loss, scan)) for scan in (self.scan, icvi.scan))
+        return compare(jax.jit(there)(self.put(X)), self.here(X, scan=here), 1e-2)
 
     def several(self) -> str:
         """All devices at once by `shard_map`, each its own streams."""
@@ -154,8 +154,7 @@ class Checks:
             return self.scan(self.small, self.small.init(2, (8,)), X)[1].values
 
         over = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=P(None, None, "d"), out_specs=P(None, "d")))
-        expected = jax.jit(self.native)(*self.put((self.small, self.small.init(2, (8 * n,)), X), self.cpu))
-        return compare(over(X), expected[1].values, 0.0)
+        return compare(over(X), self.here(self.small, self.small.init(2, (8 * n,)), X)[1].values, 0.0)
 
     def donated(self) -> str:
         """A donated state, again and again."""
@@ -164,8 +163,7 @@ class Checks:
         state = self.put(jax.tree.map(np.array, self.small.init(2, (65,))))  # each leaf a buffer of its own
         for start in range(0, 60, 20):
             state = step(state, self.put(X[start : start + 20]))
-        expected = jax.jit(self.native)(*self.put((self.small, self.small.init(2, (65,)), X), self.cpu))
-        return compare(state, expected[0], 0.0)
+        return compare(state, self.here(self.small, self.small.init(2, (65,)), X)[0], 0.0)
 
     def host(self) -> str:
         """Fleets of the host's arrays in pieces, and `Live`, on these devices."""
@@ -183,8 +181,8 @@ class Checks:
         out = icvi.export(self.small, features=2, streams=16, samples=30, platforms=("cuda",))
         X = draw_samples(30, 2, 16)
         found = out.scan.call(*self.put((out.numbers, out.start, X)))
-        expected = jax.jit(self.native)(*self.put((self.small, self.small.init(2, (16,)), X), self.cpu))
-        return compare(found, jax.tree.map(list, tuple(map(jax.tree.leaves, expected))), 0.0)
+        expected = self.here(self.small, self.small.init(2, (16,)), X)
+        return compare(found, tuple(map(jax.tree.leaves, expected)), 0.0)
 
     def measure(self, pipe: icvi.Pipeline, p: int, N: int = 65_536, T: int = 200) -> float:
         """Million samples a second, samples and readings on the card."""
@@ -211,23 +209,16 @@ def main() -> int:
     if not cards:
         print(f"JAX sees no CUDA device here, only {jax.devices()[0].platform}: install jax[cuda12] or jax[cuda13].")
         return 2
-    print(
-        f"icvi_jax {icvi.__version__}, jax {jax.__version__}, {platform.platform()}, {cards[0].client.platform_version}"
-    )
+    versions = f"icvi_jax {icvi.__version__}, jax {jax.__version__}"
+    print(f"{versions}, {platform.platform()}, {cards[0].client.platform_version}")
     print(f"{len(cards)} × {cards[0].device_kind}")
     checks, wrong = Checks(cards), 0
-    ways = (
-        checks.elapsed_and_every,
-        checks.vmap,
-        checks.grad,
-        checks.several,
-        checks.donated,
-        checks.host,
-        checks.exported,
-    )
-    kmeans, oec = make_pipeline(icvi.SequentialKMeans(k=4)), make_pipeline(icvi.OnlineEllipsoidal(capacity=4))
-    doubles = (partial(checks.pipeline, pipe, 2, np.float64) for pipe in (kmeans, oec))
-    for name, check in [(way.__name__, way) for way in ways] + list(zip(("k-means float64", "OEC float64"), doubles)):
+    ways = "elapsed_and_every vmap grad several donated host exported".split()
+    doubles = {"k-means": icvi.SequentialKMeans(k=4), "OEC": icvi.OnlineEllipsoidal(capacity=4)}
+    todo: dict[str, Callable[[], str]] = {way: getattr(checks, way) for way in ways}
+    for name, clusterer in doubles.items():
+        todo[f"{name} float64"] = partial(checks.pipeline, make_pipeline(clusterer), 2, np.float64)
+    for name, check in todo.items():
         wrong += bool(said := _say(check))
         print(f"{name:35s} {said or 'right'}", flush=True)
     for name, (pipe, p) in list_pipelines().items():
