@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -106,23 +106,22 @@ class Pipeline:
     gate: bool | None = static(None)
 
     def __post_init__(self) -> None:
-        if self.clusterer is not None:
-            made("Pipeline", "clusterer", self.clusterer, Clusterer, "icvi.SequentialKMeans(k=3)")
-        if self.panel is not None:
-            made("Pipeline", "panel", self.panel, Panel, "icvi.Panel(indices=(icvi.XieBeni(),))")
-        if self.standardize is not None:
-            made("Pipeline", "standardize", self.standardize, Standardize, "icvi.Standardize(), or None")
+        for field, kind, example in (
+            ("clusterer", Clusterer, "icvi.SequentialKMeans(k=3)"),
+            ("panel", Panel, "icvi.Panel(indices=(icvi.XieBeni(),))"),
+            ("standardize", Standardize, "icvi.Standardize(), or None"),
+        ):
+            if (part := getattr(self, field)) is not None:
+                made("Pipeline", field, part, kind, example)
         if self.panel is not None and self.clusterer is None:
             raise ValueError("Pipeline(clusterer=None): a panel needs a clusterer; give one, or also panel=None")
         if self.panel is not None and self.panel.grouped and self.clusterer is not None and not self.clusterer.grouped:
             asks = [f"the index {index.name!r}" for index in self.indices if index.grouped] or ['Panel(of="clusters")']
-            kind, needed = type(self.clusterer).__name__, "a clusterer with several prototypes per cluster"
-            raise ValueError(f"Pipeline(clusterer={kind}): {asks[0]} needs {needed}, such as MergeSplit")
+            needed = "a clusterer with several prototypes per cluster, such as MergeSplit"
+            raise ValueError(f"Pipeline(clusterer={type(self.clusterer).__name__}): {asks[0]} needs {needed}")
         if self.clusterer is not None and type(self.clusterer).prototypes is not Clusterer.prototypes:
-            kind = type(self.clusterer).__name__
-            raise ValueError(
-                f"Pipeline(clusterer={kind}): make `prototypes` a property of its state, not a method here"
-            )
+            name, wanted = type(self.clusterer).__name__, "make `prototypes` a property of its state, not a method here"
+            raise ValueError(f"Pipeline(clusterer={name}): {wanted}")
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])
         if not isinstance(self.monitors, Mapping):
             raise ValueError("Pipeline(monitors=…): expected a dictionary, such as {'xb': Distress()}")
@@ -134,10 +133,8 @@ class Pipeline:
         for monitor in monitors.values():
             for name in monitor.watched:
                 if name not in known:
-                    choice = ", ".join(map(repr, known)) or "none"
-                    raise ValueError(
-                        f"Pipeline(monitors=…): {monitor.name!r} watches the index {name!r}, and there is {choice}"
-                    )
+                    why = f"watches the index {name!r}, and there is {', '.join(map(repr, known)) or 'none'}"
+                    raise ValueError(f"Pipeline(monitors=…): {monitor.name!r} {why}")
             signed = [one.name for one in self.indices if one.name in monitor.watched and not one.positive]
             if signed and monitor.by_logarithm:
                 why = f"{signed[0]!r} may be negative: no logarithm; watch it with Distress"
@@ -246,7 +243,8 @@ class Pipeline:
         values. `elapsed` is the time since the last sample seen; the panel's forgetting is per unit of this time. If it
         is negative or not finite, the sample is missing.
         """
-        return step_of(self)
+        step = BoundStep(self)
+        return step if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(self)) else _known(step)
 
     def _step(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
         xp, high = namespace(state.anchor.high), state.anchor.high
@@ -307,19 +305,8 @@ class Pipeline:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
         new = PipelineState(state.anchor, missing, scaler, clusterer, statistics, monitors, kept, state.gate)
-        return new, Reading(
-            values,
-            shown.label,
-            event.u,
-            shown.k,
-            centers,
-            seen,
-            shown.outlier,
-            shown.overflow,
-            alarms,
-            shown.cluster,
-            shown.surprise,
-        )
+        told = shown._asdict()
+        return new, Reading(values=values, u=event.u, centers=centers, seen=seen, alarms=alarms, **told)
 
     def _begun(self, state: PipelineState, anew: Array) -> PipelineState:
         """The state with all that index values come from as it is before any sample, where that is asked for."""
@@ -366,8 +353,11 @@ class Pipeline:
 class BoundStep:
     """The step of a pipeline, a function that is compared by the structure and the numbers of the pipeline."""
 
-    def __init__(self, pipe: Pipeline, key: tuple[object, ...]) -> None:
-        self._pipe, self._key = pipe, key
+    def __init__(self, pipe: Pipeline) -> None:
+        leaves, structure = jax.tree.flatten(pipe)
+        # Arrays, which may be on a device or traced, are told apart by what they are, not by their values.
+        self._key = structure, *((type(a), a if isinstance(a, (int, float)) else id(a)) for a in leaves)
+        self._pipe = pipe
 
     def __call__(self, state: PipelineState, x: Array, elapsed: Array | None = None) -> tuple[PipelineState, Reading]:
         """The state and the reading after one sample `x` (p, *streams)."""
@@ -380,23 +370,9 @@ class BoundStep:
         return hash(self._key)
 
 
-STEPS = 64
-"""So many steps are remembered: JAX holds what it compiled for a function only as long as the function itself lives."""
-
-_steps: OrderedDict[tuple[object, ...], BoundStep] = OrderedDict()
-
-
-def step_of(pipe: Pipeline) -> BoundStep:
-    """The step of a pipeline: the same object for equal pipelines, for the last `STEPS` of them."""
-    leaves, structure = jax.tree.flatten(pipe)
-    # Arrays, which may be on a device or traced, are told apart by what they are, not by their values.
-    key = structure, *((type(a), a if isinstance(a, (int, float)) else id(a)) for a in leaves)
-    if any(isinstance(a, jax.core.Tracer) for a in leaves):
-        return BoundStep(pipe, key)
-    step = _steps.pop(key, None) or BoundStep(pipe, key)
-    _steps[key] = step
-    if len(_steps) > STEPS:
-        _steps.popitem(last=False)
+@lru_cache(maxsize=64)
+def _known(step: BoundStep) -> BoundStep:
+    """The same object for equal steps: JAX holds what it compiled for a function only as long as that lives."""
     return step
 
 

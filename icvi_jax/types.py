@@ -5,21 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
-from icvi_jax.array_api import Array, ArrayLike, DType, Namespace, State
-
-__all__ = [
-    "Alarm",
-    "Array",
-    "ArrayLike",
-    "DType",
-    "Diagnostics",
-    "Event",
-    "Merge",
-    "Namespace",
-    "Prototypes",
-    "Reading",
-    "State",
-]
+from icvi_jax.array_api import Array as Array
+from icvi_jax.array_api import ArrayLike as ArrayLike
+from icvi_jax.array_api import DType as DType
+from icvi_jax.array_api import Namespace as Namespace
+from icvi_jax.array_api import State as State
 
 
 class Prototypes(NamedTuple):
