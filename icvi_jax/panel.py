@@ -50,10 +50,6 @@ class PanelState(NamedTuple):
     prototypes: Prototypes
     statistics: dict[str, State]
 
-    def after(self, event: Event) -> PanelState:
-        """The state after a sample, but for its statistics."""
-        return self._replace(missing=advance(self.missing, ~event.seen), prototypes=event.after)
-
 
 @spec
 class Panel:
@@ -182,7 +178,14 @@ class Panel:
         """
         xp, dtype = namespace(state.anchor.high), state.anchor.high.dtype
         x, u, centers = (xp.asarray(a, dtype=dtype) for a in (x, u, centers))
-        check_shapes(state.anchor, state.prototypes, x, u, centers)
+        for field, got, like in (
+            ("x", x, state.anchor.high),
+            ("u", u, state.prototypes.active),
+            ("centers", centers, state.prototypes.centers),
+        ):
+            if tuple(got.shape) != tuple(like.shape):
+                wanted = f"expected shape {tuple(like.shape)}, got {tuple(got.shape)}"
+                raise ValueError(f"Panel.step({field}=…): {wanted}")
         active = xp.ones_like(state.prototypes.active) if active is None else xp.asarray(active, dtype=xp.bool)
         if clusters is None and self.of == "clusters":
             raise ValueError('Panel(of="clusters").step(clusters=None): say which cluster each slot belongs to')
@@ -203,12 +206,11 @@ class Panel:
         """`step` for coordinates that are already relative to the anchor of the state; `active` is required."""
         xp = namespace(x)
         seen = complete(x, u, centers, active) & punctual(elapsed, x)
-        old, zero = state.prototypes, xp.zeros_like(x)
-        after = Prototypes(
-            xp.where(seen, xp.where(active[:, None, ...], centers, zero), old.centers),
-            xp.where(seen, active, old.active),
-            renamed(old.names, clusters, seen),
-        )
+        old, zero, names = state.prototypes, xp.zeros_like(x), state.prototypes.names
+        if names is not None and clusters is not None:
+            names = xp.where(seen, xp.astype(xp.asarray(clusters), names.dtype), names)
+        shown = xp.where(seen, xp.where(active[:, None, ...], centers, zero), old.centers)
+        after = Prototypes(shown, xp.where(seen, active, old.active), names)
         members = xp.where(seen & active, u, xp.zeros_like(u))
         event = Event(xp.where(seen, x, zero), members, old, after, seen, ready=xp.ones_like(seen))
         return self.observe(state, event, elapsed)
@@ -227,7 +229,8 @@ class Panel:
         """
         statistics = self.update(state.statistics, event, elapsed, crisp)
         values = self.values(statistics, event.after, event.ready, memo)
-        return state.after(event)._replace(statistics=statistics), values
+        missing = advance(state.missing, ~event.seen)
+        return PanelState(state.anchor, missing, event.after, statistics), values
 
     def update(
         self, statistics: Mapping[str, State], event: Event, elapsed: Array | None = None, crisp: bool = False
@@ -285,10 +288,12 @@ class Panel:
         return Stats(parts, *views, slots, memo)
 
     def seen_by(self, x: Array) -> Array:
-        """Coordinates (…, p, *streams) in the norm: Lᵀx with A = LLᵀ."""
+        """Coordinates (p, *streams) in the norm: Lᵀx with A = LLᵀ, a row at a time."""
         if self.factor is None:
             return x
-        return _transform(self.factor, x)
+        xp, lower = namespace(x), cast(self.factor, x)
+        wide = (-1,) + (1,) * (x.ndim - 1)
+        return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(x.shape[0])])
 
     def _view(self, prototypes: Prototypes) -> Prototypes:
         if self.factor is None:
@@ -323,15 +328,6 @@ def _cholesky_factor(norm: Array) -> np.ndarray:
         raise ValueError("Panel(norm=…): the matrix is not positive definite") from None
 
 
-def _transform(factor: Array, x: Array) -> Array:
-    """Lᵀx for x (p, *streams), a row at a time."""
-    xp = namespace(x)
-    lower = cast(factor, x)
-    p = x.shape[0]
-    wide = (p,) + (1,) * (x.ndim - 1)
-    return xp.stack([xp.sum(xp.reshape(lower[:, i], wide) * x, axis=0) for i in range(p)])
-
-
 def punctual(elapsed: Array | None, x: Array) -> Array:
     """Whether the time since the last sample is valid, (*streams): finite and not negative."""
     xp = namespace(x)
@@ -346,23 +342,6 @@ def complete(x: Array, u: Array, centers: Array, active: Array) -> Array:
     xp = namespace(x)
     shown = xp.where(active[:, None, ...], centers, xp.zeros_like(centers))
     return xp.all(usable(x), axis=0) & xp.all(usable(u), axis=0) & xp.all(usable(shown), axis=(0, 1))
-
-
-def check_shapes(anchor: Anchor, prototypes: Prototypes, x: Array, u: Array, centers: Array) -> None:
-    """Raise a ValueError unless sample, memberships and centres have the shapes of a panel's state."""
-    shape = anchor.high.shape
-    expected = {"x": shape, "u": prototypes.active.shape, "centers": prototypes.centers.shape}
-    for (field, shape), got in zip(expected.items(), (x, u, centers)):
-        if tuple(got.shape) != tuple(shape):
-            raise ValueError(f"Panel.step({field}=…): expected shape {tuple(shape)}, got {tuple(got.shape)}")
-
-
-def renamed(names: Array | None, clusters: Array | None, seen: Array) -> Array | None:
-    """The cluster names of the slots after a sample with `clusters`; None if they are not needed."""
-    if names is None or clusters is None:
-        return names
-    xp = namespace(names)
-    return xp.where(seen, xp.astype(xp.asarray(clusters), names.dtype), names)
 
 
 def layout(xp: Namespace, dtype: object, streams: tuple[int, ...] | int) -> tuple[Namespace, object, tuple[int, ...]]:

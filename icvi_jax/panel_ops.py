@@ -109,20 +109,17 @@ def merge(panel: Panel, state: PanelState, i: int, j: int, center: Array | None 
     else:
         place = about(state.anchor, xp.asarray(center, dtype=state.anchor.high.dtype))
     either = old.active[i, ...] | old.active[j, ...]
+    index, everywhere = slots(old.active, k), xp.ones_like(old.active)
+    into, gone = ((index == s) & everywhere for s in (i, j))
+
+    def merged(a: Array, both: Array, into: Array = into, gone: Array = gone) -> Array:
+        return xp.where(into, both, xp.where(gone, xp.zeros_like(a), a))
+
     place = xp.where(either, place, xp.zeros_like(place))
-    rows = [old.centers[s, ...] for s in range(k)]
-    flags = [old.active[s, ...] for s in range(k)]
-    rows[i], rows[j] = place, xp.zeros_like(place)
-    flags[i], flags[j] = either, xp.zeros_like(either)
-    index = slots(old.active, k)
-    everywhere = xp.ones_like(old.active)
-    statistics = panel.merged(state.statistics, Merge((index == i) & everywhere, (index == j) & everywhere))
-    masses = old.masses
-    if masses is not None:
-        both = masses[i, ...] + masses[j, ...]
-        masses = xp.where(index == i, both, xp.where(index == j, xp.zeros_like(masses), masses))
-    prototypes = Prototypes(xp.stack(rows), xp.stack(flags), old.names, masses)
-    return state._replace(prototypes=prototypes, statistics=statistics)
+    centers = merged(old.centers, place, into[:, None, ...], gone[:, None, ...])
+    masses = None if old.masses is None else merged(old.masses, old.masses[i, ...] + old.masses[j, ...])
+    prototypes = Prototypes(centers, merged(old.active, either), old.names, masses)
+    return state._replace(prototypes=prototypes, statistics=panel.merged(state.statistics, Merge(into, gone)))
 
 
 def combine(panel: Panel, earlier: PanelState, later: PanelState, elapsed: Array | None = None) -> PanelState:

@@ -62,10 +62,8 @@ class Standardize:
         if self.warmup is not None:
             whole("Standardize", "warmup", self.warmup, 2)
             if is_number(self.forgetting):
-                fine = self.forgetting == 1
-                number(
-                    "Standardize", "forgetting", self.forgetting, fine, "1 together with a warmup; use memory instead"
-                )
+                wanted = "1 together with a warmup; use memory instead"
+                number("Standardize", "forgetting", self.forgetting, self.forgetting == 1, wanted)
         elif is_number(self.memory):
             number("Standardize", "memory", self.memory, self.memory == math.inf, "a warmup, or use forgetting instead")
 
