@@ -108,7 +108,8 @@ def lax_scan(
 ) -> tuple[State, State]:
     """XLA's loop: `lax.scan` of (carry, x) → (carry, y), of whose ys each `every`-th is kept."""
     if every == 1:
-        return lax.scan(step, carry, xs, length, reverse)
+        known = None if jax.tree.leaves(xs) else length  # of samples it may be a symbol of `jax.export`
+        return lax.scan(step, carry, xs, known, reverse)
     rows = length // every
 
     def group(carry: State, xs: State) -> tuple[State, State]:
