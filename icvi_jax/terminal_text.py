@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import difflib
 import sys
+import time
 from collections.abc import Iterable
+
+COMPLAINT_SECONDS = 60.0
+"""How often `Complaints` prints."""
 
 
 def one_line(text: str) -> str:
@@ -48,3 +52,19 @@ def say(text: str) -> None:
         print(f"icvi: {one_line(text)[:600]}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         pass
+
+
+class Complaints:
+    """Prints what is wrong, at most once per minute, with the number of messages left out."""
+
+    def __init__(self) -> None:
+        self._at, self._unsaid = -COMPLAINT_SECONDS, 0
+
+    def say(self, text: str) -> None:
+        """Print this text, or count it."""
+        now = time.monotonic()
+        if now - self._at < COMPLAINT_SECONDS:
+            self._unsaid += 1
+            return
+        say(text + (f" ({self._unsaid:,} others since the last such message)" if self._unsaid else ""))
+        self._at, self._unsaid = now, 0

@@ -30,7 +30,7 @@ from icvi_jax.tables.fleet import align, first_notes
 from icvi_jax.tables.out_of_core import Bucket, LargeTable, is_large, is_url, parquet_files, without_password
 from icvi_jax.terminal_text import counted
 from icvi_jax.terminal_text import say as note
-from icvi_jax.watch.locking import locked
+from icvi_jax.watch.journal import locked
 
 UNFINISHED, SOURCE, LOCK = "unfinished", "source.json", "unfinished.lock"
 SHOWN_NODES, SHOWN_ROWS = 1000, 2_000_000

@@ -1,11 +1,12 @@
-"""Alarms of a live fleet for people and other software: one JSON object per line, each with an id."""
+"""Alarms of a live fleet, and of its nodes that are silent, as JSON: for people and other software, with unique ids."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, SupportsFloat
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
     from icvi_jax.watch.other_partitions import Neighbours
     from icvi_jax.watch.shard import Shard
 
+Record = dict[str, Any]
+"""An alarm: the keys of its JSON, as `alarms_of` makes them."""
+LATEST_TIME = 2.5e11  # the year 9999
+LOOK_SECONDS, CLOCK_SECONDS = 1.0, 30.0
+"""How often to look for silent nodes, and after how long a node whose samples are all old has a wrong clock."""
 
-def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, object]]]:
+
+def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[Record]:
     """The alarms of a tick, each with a unique id (shard, row, sample, monitor); a repeated alarm has the same id."""
     reading = tick.reading
     raised = [(int(i), name) for name, alarm in reading.alarms.items() for i in np.flatnonzero(alarm.code)]
@@ -34,7 +41,7 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
         number = int(tick.numbers[i])
         text = tick.texts.get((i, name))
         reason = text.text if text else MEANING[word]
-        record: dict[str, object] = {
+        yield {
             "id": f"{shard}-{tick.rows[i]}-{number}-{name}",
             "node": sample.node,
             "time": sample.time,
@@ -53,16 +60,15 @@ def alarms_of(tick: Tick, shard: str, features: Sequence[str] = ()) -> Iterator[
             "reason": reason,
             "text": f"at {time_in_words(sample.time, number)} {reason.replace(' has arrived', ' arrived')}",
         }
-        yield str(record["id"]), record
 
 
 def agreed(
-    alarms: Sequence[tuple[str, dict[str, object]]],
+    alarms: Sequence[Record],
     shard: Shard,
     agree: int,
     neighbours: Neighbours | None = None,
     budget: Budget | None = None,
-) -> list[tuple[str, dict[str, object]]]:
+) -> list[Record]:
     """The alarms that enough nodes share, each with the sentence of its incident; the others are dropped."""
     if not alarms:
         return []
@@ -70,21 +76,70 @@ def agreed(
     shard.incidents.agree, shard.incidents.within = agree, max(WITHIN, step) if dated else 5 * step
     shard.incidents.follow(budget, step)
     told = []
-    for id, record in alarms:
+    for record in alarms:
         if record["alarm"] == "recovered":
             continue
-        at = seconds(record["time"])  # type: ignore[arg-type]  # as `alarms_of` has it
-        at = int(str(record["sample"])) * shard.incidents.step if math.isnan(at) else at
-        when = time_in_words(record["time"], int(str(record["sample"])))  # type: ignore[arg-type]
-        text = shard.incidents.add(str(record["node"]), at, when, str(record["cause"] or ""), len(shard.rows))
+        at = seconds(record["time"])
+        at = record["sample"] * shard.incidents.step if math.isnan(at) else at
+        when = time_in_words(record["time"], record["sample"])
+        text = shard.incidents.add(record["node"], at, when, record["cause"] or "", len(shard.rows))
         members = shard.incidents.members
         if neighbours is not None and shard.incidents.by is None:
             members, nodes = neighbours.joined(members, len(shard.rows), shard.incidents.within)
             text = sentence_of(members, nodes) if len(members) >= agree else ""
         if text:
             first = members[0]
-            told.append((id, record | {"incident": f"{first.node} {first.when}", "nodes": text}))
+            told.append(record | {"incident": f"{first.node} {first.when}", "nodes": text})
     return told
+
+
+def begun_at(alarm: Record) -> float | None:
+    """Seconds since 1970 at which an alarm began; None where its time is no date."""
+    begun = seconds(alarm.get("time"))
+    return begun if 1e9 < begun < LATEST_TIME else None
+
+
+class Silence:
+    """Looks for nodes of a shard that have sent nothing for `after` seconds of real time; 0: never.
+
+    The id of a silence has the number of the last sample of the node, so that a restart repeats it with the same id.
+    """
+
+    def __init__(self, after: float = 0.0):
+        self.after, self._looked = after, -LOOK_SECONDS
+        self._silent = set[tuple[int, float]]()  # rows, with the time: a node may become silent again
+        self._wrong = set[str]()
+
+    def look(self, shard: Shard) -> list[Record]:
+        """An alarm for each node that became silent since the last call."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return []
+        self._looked = now
+        rows = np.flatnonzero(now - shard.heard > self.after) if self.after else np.zeros(0, np.int64)
+        before, self._silent = self._silent, set(zip(rows.tolist(), shard.heard[rows].tolist()))
+        new = sorted(self._silent - before)
+        names = list(shard.rows) if new else []
+        found = [_record(shard, names[row], "silent", f"no sample for {self.after:g} seconds") for row, _ in new]
+        since = {name for name, begun in shard.order.olds.items() if now - begun > CLOCK_SECONDS and name in shard.rows}
+        why = "all its samples are older than one before: is its clock wrong? (--keep-old counts them)"
+        found += [_record(shard, name, "clock", why) for name in sorted(since - self._wrong)]
+        self._wrong = since
+        return found
+
+
+def _record(shard: Shard, node: str, word: str, reason: str) -> Record:
+    row = shard.rows[node]
+    number = int(shard.counts[row])
+    return {
+        "id": f"{shard.id}-{row}-{number}-{word}",
+        "node": node,
+        "time": None,
+        "alarm": word,
+        "sample": number,
+        "reason": reason,
+        "text": reason,
+    }
 
 
 class AlarmCount:
@@ -93,7 +148,7 @@ class AlarmCount:
     def __init__(self) -> None:
         self._spiked: set[tuple[object, object]] = set()
 
-    def count(self, record: Mapping[str, object]) -> int:
+    def count(self, record: Record) -> int:
         """1 for a record that is an alarm of its own, otherwise 0."""
         key, word = (record["node"], record.get("index")), record["alarm"]
         if word == "spike":
@@ -113,7 +168,7 @@ def score_of(alarms: dict[str, Alarm]) -> np.ndarray:
     return np.where(np.asarray(columns.code) > 0, columns.score, 0)
 
 
-def json_line(record: dict[str, object]) -> str:
+def json_line(record: Record) -> str:
     """A record as a line of JSON that is valid in any Unicode encoding."""
     line = json.dumps(record, ensure_ascii=False)
     try:
@@ -123,8 +178,8 @@ def json_line(record: dict[str, object]) -> str:
     return line
 
 
-def plain(number: SupportsFloat) -> float | None:
-    """A number that JSON has: six digits, None for what is not finite.
+def plain(number: SupportsFloat, digits: int = 6) -> float | None:
+    """A number that JSON has, with so many digits (17: all of them); None for what is not finite.
 
     Examples
     --------
@@ -132,4 +187,4 @@ def plain(number: SupportsFloat) -> float | None:
     (0.333333, None)
     """
     value = float(number)
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None

@@ -15,11 +15,12 @@ import time
 from collections.abc import Collection, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from icvi_jax.checkpoint import container
-from icvi_jax.watch.sample import seconds
+from icvi_jax.watch.alarms import Record, begun_at
 from icvi_jax.watch.sinks import Sink
-from icvi_jax.watch.webhook import checked_url, get_json, opener, post_json
+from icvi_jax.watch.webhook import checked_url, get_json, post_json
 
 RESEND = 60.0
 """Seconds between two times that a standing alarm is sent."""
@@ -28,7 +29,7 @@ GRACE = 4
 EVENT_SECONDS = 600.0
 """How long an alarm without an end of its own stands."""
 MOST_AT_ONCE = 500
-Alert = dict[str, object]
+Alert = dict[str, Any]
 
 
 class Alertmanager(Sink):
@@ -63,28 +64,25 @@ class Alertmanager(Sink):
         self.name = f"Alertmanager {place.hostname} ({digest})"
         self.ending, self.page, self.resend = frozenset(ending), page, resend
         self.instance = instance or socket.gethostname()
-        self._opener = opener()
         self._path = folder / f"standing-{digest}.json" if folder else None
         self.standing: dict[str, Alert] = self._kept()  # the alerts that are not over, by the text of their labels
         self._silences: list[list[Mapping[str, object]]] = []
         self._due = 0.0  # at once: what stood before a restart
 
     def send(self, line: str) -> None:
-        """Fire or resolve one alarm."""
         alert = self.alert_of(json.loads(line))
         key = json.dumps(alert["labels"], sort_keys=True)
-        over = float(str(alert["until"])) <= time.time()
         known = self.standing.get(key)
         if known is not None:
             alert["startsAt"] = known["startsAt"]  # a spike that becomes distress is one alert
         self._post([alert])
-        if over:
+        if alert["until"] <= time.time():
             self.standing.pop(key, None)
         else:
             self.standing[key] = alert
         self._keep()
 
-    def alert_of(self, record: Mapping[str, object]) -> Alert:
+    def alert_of(self, record: Record) -> Alert:
         """The alert that an alarm is: what identifies it is in the labels, all else in the annotations.
 
         `until` is when it is over by itself, in seconds since 1970; it is not sent.
@@ -97,8 +95,7 @@ class Alertmanager(Sink):
         told = {name: record.get(name) for name in ("alarm", "text", "id", "score", "value", "from", "to", "nodes")}
         annotations = {name: str(value) for name, value in told.items() if value is not None}
         annotations["summary"] = f"{record['node']}: {record.get('text') or record.get('reason')}"
-        begun = seconds(record.get("time"))  # type: ignore[arg-type]  # as an alarm has it
-        begun = begun if 1e9 < begun <= now else now  # a time that is no date, or of a clock that is wrong
+        begun = min(begun_at(record) or now, now)  # a time that is no date, or of a clock that is wrong
         until = now if word == "recovered" else now + EVENT_SECONDS if monitor not in self.ending else float("inf")
         alert: Alert = {"labels": labels, "annotations": annotations, "startsAt": _stamp(begun), "until": until}
         if self.page:
@@ -108,13 +105,10 @@ class Alertmanager(Sink):
     def _post(self, alerts: list[Alert]) -> None:
         now = time.time()
         for first in range(0, len(alerts), MOST_AT_ONCE):
-            body = []
-            for alert in alerts[first : first + MOST_AT_ONCE]:
-                ends = min(float(str(alert["until"])), now + GRACE * self.resend)
-                body.append(
-                    {name: value for name, value in alert.items() if name != "until"} | {"endsAt": _stamp(ends)}
-                )
-            post_json(self._opener, self.url + "alerts", json.dumps(body))
+            body = [alert.copy() for alert in alerts[first : first + MOST_AT_ONCE]]
+            for alert in body:
+                alert["endsAt"] = _stamp(min(alert.pop("until"), now + GRACE * self.resend))
+            post_json(self.url + "alerts", json.dumps(body))
 
     def beat(self, muted: Set[str]) -> None:
         """Send again what stands, if it is time; alarms of muted nodes and those without an end of their own are over
@@ -124,22 +118,22 @@ class Alertmanager(Sink):
         self._due = time.monotonic() + self.resend
         now = time.time()
         for alert in self.standing.values():
-            if dict(alert["labels"])["node"] in muted:  # type: ignore[call-overload]
+            if alert["labels"]["node"] in muted:
                 alert["until"] = now
         if self.standing:
             self._post(list(self.standing.values()))
-            left = {key: alert for key, alert in self.standing.items() if float(str(alert["until"])) > now}
+            left = {key: alert for key, alert in self.standing.items() if alert["until"] > now}
             if len(left) < len(self.standing):
                 self.standing = left
                 self._keep()
-        found = get_json(self._opener, self.url + "silences")
+        found = get_json(self.url + "silences")
         self._silences = [
             silence["matchers"] for silence in found if silence.get("status", {}).get("state") == "active"
         ]
 
-    def silenced(self, record: Mapping[str, object]) -> bool:
+    def silenced(self, record: Record) -> bool:
         """Whether somebody has silenced this alarm there."""
-        labels: dict[str, str] = self.alert_of(record)["labels"]  # type: ignore[assignment]
+        labels = self.alert_of(record)["labels"]
         return any(all(_matches(one, labels) for one in matchers) for matchers in self._silences if matchers)
 
     def _kept(self) -> dict[str, Alert]:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from icvi_jax.watch.decode import Complaints
+from icvi_jax.terminal_text import Complaints
 from icvi_jax.watch.metrics import is_token
 
 COOKIE = "icvi"
@@ -25,13 +25,7 @@ HEADERS = {
 
 
 class Auth:
-    """Checks every request before the server answers it.
-
-    Parameters
-    ----------
-    app : what is guarded.
-    token : needed for access; empty: everybody on this machine has access.
-    """
+    """Checks every request before the app answers it; without a token everybody on this machine has access."""
 
     def __init__(self, app: ASGIApp, token: str = ""):
         self.app, self.token, self._complaints = app, token, Complaints()
@@ -60,13 +54,9 @@ class Auth:
             self._open -= counts
 
     def refusal(self, request: Request) -> Response | None:
-        """The answer that refuses a request, or None."""
         host = (request.headers.get("host") or "").rsplit(":", 1)[0].strip("[]")
-        if not self.token and host not in (
-            "127.0.0.1",
-            "localhost",
-            "::1",
-        ):  # another site's name that points to this machine (DNS rebinding)
+        # another site's name that points to this machine (DNS rebinding)
+        if not self.token and host not in ("127.0.0.1", "localhost", "::1"):
             return PlainTextResponse("this page is only for this machine", 421)
         if request.method == "POST" and request.headers.get("x-icvi") != "1":  # other sites cannot add this header
             return PlainTextResponse("refused: the request does not come from the page", 403)

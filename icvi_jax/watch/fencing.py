@@ -117,34 +117,23 @@ class LogKeeper:
 
     A checkpoint has the state together with the offset from which to continue, and the alarms that are not sent yet.
     After any crash, the log from that offset on gives the same state again, bit for bit, and the same alarms.
-
-    Parameters
-    ----------
-    folder : for the checkpoints of the partition, shared by all workers.
-    id : a name that no other partition has.
-    sinks : names of the receivers of alarms.
     """
 
     shared = True
 
     def __init__(self, folder: Path, id: str, sinks: Sequence[str]):
-        self.folder: Path | None = folder
-        self.id, self.store = id, Store(None, sinks)
-        self.claim = Claim(folder)
-        # offset, saved, committed: where to continue reading; the offset in the newest checkpoint; the one the broker
-        # knows
-        self.offset: int | None = None
-        self.saved: int | None = None
-        self.committed = -1
+        self.folder, self.id, self.store, self.claim = folder, id, Store(None, sinks), Claim(folder)
+        self.offset: int | None = None  # where to continue reading
+        self.saved: int | None = None  # the offset in the newest checkpoint
+        self.committed = -1  # the one that the broker knows
 
     def restore(self, pipe: Pipeline, keep_old: bool, late: float) -> Restored:
-        """The newest checkpoint of the highest claim."""
         shard = self.claim.load(pipe, keep_old, late)
         if shard is None:
-            return Restored(None, None, [])
+            return None, None, []
         self.offset = self.saved = shard.positions["offset"]
         self.store.add(shard.taken, [(id, line) for id, line in shard.more["waiting"]])
-        return Restored(shard, LineFormat.of(shard.more["form"]), [])
+        return shard, LineFormat.of(shard.more["form"]), []
 
     def unseen(self, messages: Sequence[Message]) -> list[Message]:
         """Messages in the order of the log; those before the offset have been counted."""
@@ -159,15 +148,11 @@ class LogKeeper:
         """Remember how far the log was read; the next checkpoint has it."""
         self.offset = messages[-1].offset + 1
 
-    def changed(self, shard: Shard, saved: int) -> bool:
-        """Whether messages were read since."""
-        return self.offset is not None and self.offset != self.saved
-
-    def save(self, shard: Shard, form: LineFormat | None, saved: int) -> None:
-        """Write a checkpoint, unless another worker has the partition now."""
-        self.claim.save(shard, {"offset": self.offset or 0}, form=form, waiting=self.store.unmarked())
-        self.store.forget(shard.taken)
-        self.saved = self.offset
+    def save(self, shard: Shard, form: LineFormat | None) -> None:
+        if self.offset is not None and self.offset != self.saved:
+            self.claim.save(shard, {"offset": self.offset}, form=form, waiting=self.store.unmarked())
+            self.store.forget(shard.taken)
+            self.saved = self.offset
 
     def close(self) -> None:
         """Nothing: the checkpoint has the alarms that wait, and a sender may be reading the store."""

@@ -14,36 +14,26 @@ import time
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from icvi_jax.report.health_text import HEALTH
 from icvi_jax.terminal_text import say
 from icvi_jax.watch.alarms import plain
 from icvi_jax.watch.mqtt import client, publish
-from icvi_jax.watch.page_data import DISTRESS, NEWS, SILENT, states
-from icvi_jax.watch.ring_buffers import RingBuffers
+from icvi_jax.watch.ring_buffers import AWAY, CONDITIONS, DISTRESS, NEWS, SILENT, RingBuffers
 from icvi_jax.watch.sinks import Sink
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient
-    from paho.mqtt.client import ConnectFlags
+    from paho.mqtt.client import ConnectFlags, MQTTMessage
     from paho.mqtt.reasoncodes import ReasonCode
 
-    from icvi_jax.watch.mqtt import Arrival
 
 BIRTH, PREFIX = "homeassistant/status", "homeassistant/device"
 EVERY, MOST_NODES = 5.0, 1000
 """Seconds between two states of a node, and most devices: Home Assistant is not made for more."""
-CONDITIONS = ("fine", "new", "distress", "silent", "muted")
-HEALTH = "health"
 
 
 class HomeAssistant(Sink):
-    """Devices of Home Assistant, as a receiver of alarms that also gets the state of nodes.
-
-    Parameters
-    ----------
-    host : the broker, as for `client`.
-    buffers : what the watch shows.
-    every : seconds between two states of a node.
-    """
+    """Devices of Home Assistant, as a receiver of alarms that also gets the state of nodes."""
 
     def __init__(self, host: str, buffers: RingBuffers, every: float = EVERY):
         self.buffers, self.every = buffers, every
@@ -64,7 +54,7 @@ class HomeAssistant(Sink):
             client.publish(self.status, "online", qos=1, retain=True)
             self._again = True
 
-    def _born(self, _client: PahoClient, _data: object, message: Arrival) -> None:
+    def _born(self, _client: PahoClient, _data: object, message: MQTTMessage) -> None:
         """Home Assistant has started: it knows nothing."""
         self._again = self._again or message.payload == b"online"
 
@@ -81,7 +71,7 @@ class HomeAssistant(Sink):
             known = {"p": "sensor", "name": title, "unique_id": f"{id}_{key}"}
             return {**known, "value_template": f"{{{{ value_json.{key} }}}}", **more}
 
-        parts = {"condition": part("condition", "Condition", device_class="enum", options=list(CONDITIONS))}
+        parts = {"condition": part("condition", "Condition", device_class="enum", options=list(CONDITIONS[:AWAY]))}
         for name in self.buffers.indices:
             unit = {"unit_of_measurement": "%"} if name == HEALTH else {}
             parts[name] = part(name, name.capitalize() if unit else name.upper(), state_class="measurement", **unit)
@@ -99,7 +89,6 @@ class HomeAssistant(Sink):
         }
 
     def state(self, node: str, condition: int) -> dict[str, object]:
-        """What a node is now."""
         past = self.buffers.history(node)
         last = {} if past is None or not len(past.values) else dict(zip(self.buffers.indices, past.values[-1]))
         values: dict[str, object] = {name: plain(100 * v if name == HEALTH else v) for name, v in last.items()}
@@ -121,12 +110,12 @@ class HomeAssistant(Sink):
         if self._again:
             self._again, self._heads = False, {}
         names = list(self.buffers.names)
-        conditions = states(self.buffers)
+        conditions = self.buffers.conditions()
         if len(names) > MOST_NODES and not self._crowded:
             self._crowded = True
             say(f"{self.name}: {MOST_NODES:,} devices are the most; nodes after them are not shown there")
         for row, (node, condition) in enumerate(zip(names[:MOST_NODES], conditions.tolist())):
-            if condition >= len(CONDITIONS):  # another worker has it
+            if condition == AWAY:
                 continue
             new = node not in self._heads
             if new:

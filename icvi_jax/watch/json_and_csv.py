@@ -8,7 +8,7 @@ import json
 import math
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import NODE_NAMES
 from icvi_jax.tables.parse import read_number
 from icvi_jax.tables.text import MISSING
+from icvi_jax.terminal_text import Complaints, say
 from icvi_jax.watch.device_formats import check_pattern, line_protocol, node_in, records_of
 from icvi_jax.watch.sample import Sample, Time, known_as, order, said
 
@@ -36,6 +37,8 @@ BLANK = "\ufeff" + string.whitespace
 LONGEST_LINE = 1 << 20
 """Longest line in bytes. A longer one is cut just beyond it, so that it is still seen to be too long."""
 DELIMITERS, MOST_HEADERS = ",;\t|", 8
+FIRST_LINES = 20
+"""After how many lines to say that most of them are bad."""
 JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
 """Between the names of columns that are the time together (no name has a tab); a time of day."""
 
@@ -71,6 +74,11 @@ class Reader:
     time, node : keys of time and node; found by their names where they are empty. A pattern of topics, such as
         ``site/+/+/state``: the levels that + stands for name the node of a line without one.
     keep_codes : a fill value such as 1e20 is an error, not missing.
+
+    Attributes
+    ----------
+    count, bad : how many lines there were, and how many of them were not valid samples.
+    last : what was wrong with the last one of them.
     """
 
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE, keep_codes: bool = False):
@@ -82,11 +90,26 @@ class Reader:
         self.time, self.node = time, NODE if self.pattern else node or NODE
         self.header: tuple[str, ...] = ()
         self.json = False
-        self.count = 0
+        self.count, self.bad, self.last, self._complaints = 0, 0, "", Complaints()
         self.notes: list[str] = []  # sentences about what was left out because of its name
         self._units: dict[str, str] = {}
         self.delimiter, self.keep_codes = ",", keep_codes
         self._others: list[tuple[str, ...]] = []  # headers that came later
+
+    def samples(self, lines: Iterable[tuple[bytes, str]]) -> list[Sample]:
+        """The samples in lines, each with a node name to use if it has none; a bad line is counted, said and
+        skipped."""
+        found: list[Sample] = []
+        for line, node in lines:
+            try:
+                found += self.read_all(line, node)
+            except ValueError as error:
+                self.bad += 1
+                self.last = str(error)
+                self._complaints.say(f"line {self.count}: {error}: skipped")
+            if self.count == FIRST_LINES and 2 * self.bad > self.count:
+                say(f"{self.bad} of the first {self.count} lines are not valid samples; the last one: {self.last}")
+        return found
 
     def read(self, line: bytes | str, default_node: str = "") -> Sample | None:
         """The first sample in a line, as `read_all`; None where there is none."""
@@ -296,6 +319,8 @@ def _is_day(text: str) -> bool:
 def _json(text: str) -> object:
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({str(error)[:80]})") from None
 

@@ -6,17 +6,17 @@ Offsets are in the checkpoints; those committed to the broker only show other to
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from icvi_jax.terminal_text import say
-from icvi_jax.watch.decode import Complaints
+from icvi_jax.terminal_text import Complaints, say
 from icvi_jax.watch.fencing import LogKeeper
 from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.source import Batch, Message, Source
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 BATCH, WAIT, TIMEOUT = 10_000, 0.2, 10.0
 SETTINGS = "ICVI_KAFKA_"
+QUIET = logging.Logger("kafka", logging.CRITICAL + 1)
+"""For the client library, whose log has every broken connection; real problems are raised as errors."""
 
 
 class ConsumerGroup(NamedTuple):
@@ -34,16 +36,6 @@ class ConsumerGroup(NamedTuple):
     servers: str
     topic: str
     group: str
-
-
-class Record(Protocol):
-    """A message that was read from a log: unlike one to be sent, it always has a partition and an offset."""
-
-    def offset(self) -> int: ...  # noqa: D102
-    def key(self) -> bytes | None: ...  # noqa: D102
-    def value(self) -> bytes | None: ...  # noqa: D102
-    def partition(self) -> int: ...  # noqa: D102
-    def error(self) -> KafkaError | None: ...  # noqa: D102
 
 
 def settings(place: ConsumerGroup) -> dict[str, object]:
@@ -69,14 +61,9 @@ def given() -> dict[str, object]:
 
 
 class Worker(Source):
-    """One member of the group: reads the partitions that are assigned to it.
+    """One member of the group: reads the partitions that are assigned to it. All workers share the folder.
 
     Nothing is acknowledged: offsets are committed when a checkpoint has them, not before.
-
-    Parameters
-    ----------
-    place : where to read.
-    folder : for all checkpoints, shared by all workers.
     """
 
     def __init__(self, place: ConsumerGroup, folder: Path):
@@ -88,7 +75,7 @@ class Worker(Source):
         self.watch, place = watch, self.place
         heard = {"error_cb": lambda error: self._errors.say(f"{place.servers}: {error.str()}")}
         try:
-            self.consumer = Consumer(settings(place) | heard, logger=_Silent())
+            self.consumer = Consumer(settings(place) | heard, logger=QUIET)
         except KafkaException as error:
             raise ValueError(f"--kafka {place.servers}: {error.args[0].str()} ({SETTINGS}… sets it)") from None
         self.consumer.subscribe([place.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
@@ -98,7 +85,7 @@ class Worker(Source):
         """Yield the messages that have come, a limited number at a time; never ends by itself."""
         while True:
             found: dict[str, list[Message]] = defaultdict(list)
-            for record in cast("list[Record]", self.consumer.consume(BATCH, WAIT)):
+            for record in cast("list[Any]", self.consumer.consume(BATCH, WAIT)):
                 error = record.error()
                 if error is None:
                     name = (record.key() or b"").decode("utf-8", "surrogateescape")
@@ -115,9 +102,7 @@ class Worker(Source):
     def saved(self, parts: Sequence[Partition]) -> None:
         """Commit the offsets of checkpoints to the broker; repeated until it succeeds."""
         kept = [part.keeper for part in parts if isinstance(part.keeper, LogKeeper)]
-        news = {
-            keeper: keeper.saved for keeper in kept if keeper.saved is not None and keeper.saved != keeper.committed
-        }
+        news = {one: one.saved for one in kept if one.saved is not None and one.saved != one.committed}
         if not news:
             return
         offsets = [TopicPartition(self.place.topic, int(k.id.rpartition("-")[2]), at) for k, at in news.items()]
@@ -161,11 +146,10 @@ class Topic(Sink):
     def __init__(self, servers: str, topic: str):
         self.name, self.topic = f"Kafka topic {topic}", topic
         self._producer = Producer(
-            {"client.id": "icvi", **given(), "bootstrap.servers": servers, "enable.idempotence": True}, logger=_Silent()
+            {"client.id": "icvi", **given(), "bootstrap.servers": servers, "enable.idempotence": True}, logger=QUIET
         )
 
     def send(self, line: str) -> None:
-        """Send one alarm and wait until the broker has it."""
         failed: list[str] = []
         key = str(json.loads(line)["node"]).encode()
         report = lambda error, _message: failed.append(error.str()) if error else None  # noqa: E731
@@ -175,13 +159,6 @@ class Topic(Sink):
             raise OSError("the broker does not answer")
         if failed:
             raise OSError(failed[0])
-
-
-class _Silent:
-    """Drops the log of the client library, which has every broken connection; real problems are raised as errors."""
-
-    def log(self, *_: object) -> None:
-        """Ignore it."""
 
 
 def within(seconds: float, call: Callable[[], object]) -> bool:

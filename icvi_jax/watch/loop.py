@@ -9,32 +9,33 @@ Kafka topic) continues from the offset in its checkpoint.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from types import FrameType
+from typing import NamedTuple, TextIO, TypeVar
 
 import jax
 import numpy as np
 
-from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.terminal_text import counted, say
-from icvi_jax.watch.absent_nodes import Silence
-from icvi_jax.watch.alarms import AlarmCount, agreed, alarms_of, json_line
-from icvi_jax.watch.decode import Complaints, Decoder
-from icvi_jax.watch.fencing import Fenced
-from icvi_jax.watch.journal import JournalKeeper, Keeper, Store
-from icvi_jax.watch.json_and_csv import LineFormat, Reader
+from icvi_jax.watch.alarms import AlarmCount, Record, Silence, agreed, alarms_of, json_line
+from icvi_jax.watch.fencing import Fenced, LogKeeper
+from icvi_jax.watch.journal import JournalKeeper, Store
+from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.other_partitions import Neighbours
 from icvi_jax.watch.ring_buffers import RingBuffers
 from icvi_jax.watch.shard import RING, Shard
 from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.source import Batch, Message, Source
 
+Item = TypeVar("Item")
+Keeper = JournalKeeper | LogKeeper
 BYTES_OF_NODE = 1000
 """Memory of a node without its page and its state: names and times."""
 MOST_MEMORY, LEAST_MEMORY = 1 << 30, 1 << 32
@@ -65,155 +66,126 @@ class Rules:
 
 
 class Counts(NamedTuple):
-    """What was counted: samples, alarms, lines that were not valid samples, samples skipped as not new, and samples of
-    nodes for which there was no room."""
+    """What was counted."""
 
     samples: int = 0
     alarms: int = 0
-    bad: int = 0
-    old: int = 0
-    refused: int = 0
+    bad: int = 0  # lines that were not valid samples
+    old: int = 0  # samples skipped as not new
+    refused: int = 0  # samples of nodes for which there was no room
 
     def plus(self, others: Iterable[Counts]) -> Counts:
-        """The sum of these counts and others."""
         return Counts(*map(sum, zip(self, *others)))
 
 
 class Partition:
-    """The nodes of one part of a source: decode, journal, compute, store alarms, save.
-
-    Parameters
-    ----------
-    pipe, reader, rules, buffers : the pipeline, what understands a line, how to count, and what a page shows.
-    keeper : keeps what a restart needs.
-    complaints : prints messages about bad lines.
-    """
+    """The nodes of one part of a source: decode, journal, compute, store alarms, save."""
 
     def __init__(
-        self,
-        pipe: Pipeline,
-        reader: Reader,
-        keeper: Keeper,
-        rules: Rules,
-        complaints: Complaints,
-        buffers: RingBuffers | None = None,
+        self, pipe: Pipeline, reader: Reader, keeper: Keeper, rules: Rules, buffers: RingBuffers | None = None
     ):
-        self.pipe, self.keeper, self.rules, self.buffers = pipe, keeper, rules, buffers
-        self.intake = Decoder(reader, complaints)
-        self._crowded = Complaints()
-        # alarms: how many were raised since this process has the part
-        self.alarms, self._saved, self._count = 0, 0, AlarmCount()
+        self.pipe, self.reader, self.keeper, self.rules, self.buffers = pipe, reader, keeper, rules, buffers
+        self.store = keeper.store
+        self.alarms = 0  # how many were raised since this process has the part
+        self._count, self._silence = AlarmCount(), Silence(rules.silent_after)
         self._neighbours = Neighbours(keeper.folder) if keeper.shared and keeper.folder and rules.agree > 1 else None
         # the live fleet, once it is known what a sample holds
         self.shard, form, batches = keeper.restore(pipe, rules.keep_old, rules.late)
+        if form is not None:
+            if reader.features and reader.features != form.features:
+                was = ", ".join(form.features)
+                raise ValueError(f"--checkpoint {keeper.folder}: was made with the columns {was}")
+            reader.go_on(form)
         if self.shard is not None:
             self.shard.keep_codes = reader.keep_codes
-        if form is not None:
-            self._check_columns(form)
-            reader.go_on(form)
-            self._bound_nodes()
-        self._before = self.taken and self.shard.samples if self.shard and keeper.shared else 0
-        self._saved = self.taken
-        self.again = sum(len(batch.samples) for batch in batches)
+            self._bound_nodes(self.shard)
+        self._before = self.shard.samples if self.shard and keeper.shared else 0
+        self.again = sum(map(len, batches))
         for batch in batches:
-            self._begin()
-            if self.shard is not None:
-                self.shard.accept(batch.samples, again=True)
+            self._begun().accept(batch, again=True)
             self.compute()
         if batches:
             self.save()
 
-    def _check_columns(self, form: LineFormat) -> None:
-        known = self.intake.reader.features
-        if known and known != form.features:
-            raise ValueError(f"--checkpoint {self.keeper.folder}: was made with the columns {', '.join(form.features)}")
-
-    @property
-    def store(self) -> Store:
-        """Where alarms wait."""
-        return self.keeper.store
-
     @property
     def taken(self) -> int:
-        """How many samples were accepted, over all restarts."""
         return self.shard.taken if self.shard else 0
 
     @property
     def counts(self) -> Counts:
         """What was counted: samples over all restarts, or since this process has a part that it shares."""
-        if self.shard is None:
-            return Counts(bad=self.intake.bad)
-        shard = self.shard
-        return Counts(shard.samples - self._before, self.alarms, self.intake.bad, shard.old, shard.refused)
+        shard, bad = self.shard, self.reader.bad
+        return (
+            Counts(shard.samples - self._before, self.alarms, bad, shard.old, shard.refused)
+            if shard
+            else Counts(bad=bad)
+        )
 
     def accept(self, messages: Sequence[Message]) -> None:
         """Decode messages that are new, and write their samples to the journal."""
         new = self.keeper.unseen(messages)
         if not new:
             return
-        samples = self.intake.samples((line, message.node) for message in new for line in message.lines)
-        if samples:
-            self._begin()
+        samples = self.reader.samples((line, message.node) for message in new for line in message.lines)
         before = self.taken
-        fresh = []
-        if self.shard is not None:
-            refused = self.shard.refused
-            fresh = self.shard.accept(samples)
-            if self.shard.refused > refused:
-                smaller = "; -k 3 has room for more" if isinstance(self.pipe.clusterer, Portfolio) else ""
-                self._crowded.say(
-                    f"there are {self.shard.most:,} nodes, the most there may be (--most-nodes): samples of other "
-                    f"nodes, such as {samples[-1].node!r}, are not counted{smaller}"
-                )
-        self.keeper.note(before, fresh, self.intake.reader.form, new)
+        fresh = self._begun().accept(samples) if samples else []
+        self.keeper.note(before, fresh, self.reader.form, new)
 
-    def _begin(self) -> None:
-        reader = self.intake.reader
-        if self.shard is None and reader.form:
+    def _begun(self) -> Shard:
+        """The shard; at the first sample a new one."""
+        reader, rules = self.reader, self.rules
+        if self.shard is None:
             for note in reader.notes:
                 say(note)
-            rules = self.rules
             ways = rules.keep_old, rules.late, reader.keep_codes, not reader.chosen
-            self.shard = Shard(self.pipe, reader.form.features, self.keeper.id, *ways)
-            self._bound_nodes()
+            self.shard = Shard(self.pipe, reader.features, self.keeper.id, *ways)
+            self._bound_nodes(self.shard)
+        return self.shard
 
-    def _bound_nodes(self) -> None:
+    def _bound_nodes(self, shard: Shard) -> None:
         """Limit the number of nodes by memory: a feed whose names never repeat must not exhaust it."""
-        if self.shard is not None:
-            features = len(self.shard.features)
-            page = self.buffers.bytes_of_node(features) if self.buffers else 0
-            held = 2 * state_bytes(self.shard.pipe, features)  # there is a copy while a fleet grows
-            self.shard.most = self.rules.most_nodes or most_nodes(page + held + 16 * RING * features)
+        features = len(shard.features)
+        page = self.buffers.bytes_of_node(features) if self.buffers else 0
+        held = 2 * state_bytes(shard.pipe, features)  # there is a copy while a fleet grows
+        shard.most = self.rules.most_nodes or most_nodes(page + held + 16 * RING * features)
 
     def compute(self) -> None:
         """Compute the accepted samples: alarms go to the store, readings to the buffers."""
         shard, buffers = self.shard, self.buffers
         if shard is None:
             return
-        if buffers is not None:
-            buffers.tell(self.intake.reader.form)
+        if buffers is not None and self.reader.form is not None:
+            buffers.form = self.reader.form
         found = []
         for tick in shard.compute():
             alarms = list(alarms_of(tick, shard.id, shard.features))
             if self.rules.told_together:
                 alarms = agreed(alarms, shard, self.rules.agree, self._neighbours, self.rules.budget)
-            found += [(id, json_line(alarm)) for id, alarm in alarms]
-            self.alarms += sum(self._count.count(alarm) for _, alarm in alarms)
             if buffers is not None:
                 buffers.add(shard, tick)
-                for _, alarm in alarms:
-                    after = int(shard.counts[shard.rows[str(alarm["node"])]]) - int(str(alarm["sample"]))
-                    buffers.event(alarm, back=after)
-        if found:
-            self.store.add(shard.taken, found)
+            found += self._counted(alarms)
+        self._keep(found)
+
+    def look(self) -> None:
+        """Raise alarms for nodes that have become silent."""
+        if self.shard is not None:
+            self._keep(self._counted(self._silence.look(self.shard)))
+
+    def _counted(self, alarms: list[Record]) -> list[Record]:
+        self.alarms += sum(map(self._count.count, alarms))
+        if self.buffers is not None and self.shard is not None:
+            for alarm in alarms:
+                self.buffers.event(alarm, back=int(self.shard.counts[self.shard.rows[alarm["node"]]]) - alarm["sample"])
+        return alarms
+
+    def _keep(self, alarms: list[Record]) -> None:
+        if alarms:
+            self.store.add(self.taken, [(alarm["id"], json_line(alarm)) for alarm in alarms])
 
     def save(self) -> None:
         """Write a checkpoint if something is new."""
-        if self.shard is None:
-            return
-        if self.keeper.changed(self.shard, self._saved):
-            self.keeper.save(self.shard, self.intake.reader.form, self._saved)
-            self._saved = self.taken
+        if self.shard is not None:
+            self.keeper.save(self.shard, self.reader.form)
 
 
 def state_bytes(pipe: Pipeline, features: int) -> int:
@@ -234,14 +206,8 @@ def most_nodes(more: int = 0) -> int:
 class WatchLoop:
     """All parts of a source, standard output, and the times at which things are due.
 
-    Parameters
-    ----------
-    pipe : the pipeline.
-    make_reader : makes what turns lines into samples; each part has its own.
-    rules : how to count.
-    out : where alarms are written, one JSON object per line; default standard output.
-    sinks : names of the other receivers of alarms.
-    buffers : what a page shows.
+    Each part has a reader of its own. Alarms are written to `out` (default: standard output), and wait for the other
+    `sinks`, which are names.
     """
 
     def __init__(
@@ -259,9 +225,7 @@ class WatchLoop:
         self.sinks = (self.printer.name, *sinks)
         self.parts: dict[str, Partition] = {}  # by name; those of Kafka come and go
         self.source: Source | None = None
-        self._silence = Silence(self.rules.silent_after)
         self._gone = Counts()
-        self._complaints = Complaints()
         self._saved_at = time.monotonic()
 
     @property
@@ -271,7 +235,6 @@ class WatchLoop:
 
     @property
     def stores(self) -> list[Store]:
-        """Where alarms wait."""
         return [part.store for part in list(self.parts.values())]
 
     @property
@@ -289,7 +252,7 @@ class WatchLoop:
     def open(self, name: str, keeper: Keeper) -> Partition:
         """Continue with a part of the source from what its keeper has."""
         try:
-            part = Partition(self.pipe, self._make_reader(), keeper, self.rules, self._complaints, self.buffers)
+            part = Partition(self.pipe, self._make_reader(), keeper, self.rules, self.buffers)
         except BaseException:
             keeper.close()
             raise
@@ -316,7 +279,6 @@ class WatchLoop:
         part.keeper.close()
 
     def begin(self, source: Source) -> None:
-        """Open what a source has from the start."""
         self.source = source
         source.open(self)
 
@@ -330,8 +292,7 @@ class WatchLoop:
         for part, _ in here:
             part.compute()
         for part in self.parts.values():
-            if part.shard is not None:
-                part.alarms += self._silence.look(part.shard, part.store, self.buffers)
+            part.look()
             self.printer.pass_on(part.store)
         if time.monotonic() - self._saved_at > self.rules.every:
             self.save()
@@ -358,6 +319,46 @@ class WatchLoop:
         self.save()
 
     def close(self) -> None:
-        """Close all folders as they are."""
         for part in self.parts.values():
             part.keeper.close()
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM act between batches only: otherwise a sample could be lost, or counted twice after a restart.
+
+    Both signals are handled until `close`; a second signal ends the process at once, like a kill. The first one raises
+    nothing, not even while waiting: a handler may run inside anybody's code, such as a callback of the garbage
+    collector, which prints the error and drops it. Sources give an empty batch at least every half second.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self.waiting = False
+        self._since = time.monotonic()
+        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        if self.asked:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.asked = True
+
+    def between(self, batches: Iterable[Item]) -> Iterator[Item]:
+        """Yield the batches until a signal has come; what a source has given by then is yielded too."""
+        batches = iter(batches)
+        while not self.asked:
+            self.waiting = True
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            finally:
+                self._since, self.waiting = time.monotonic(), False
+            yield batch
+
+    def busy(self) -> float:
+        """How many seconds the present batch has taken so far; 0 while waiting for the next one."""
+        return 0.0 if self.waiting else time.monotonic() - self._since
+
+    def close(self) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)

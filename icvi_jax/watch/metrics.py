@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,38 +34,6 @@ COUNTERS = (
 LEVELS, WORST = "Distress score that this share of nodes is within", "Distress score of the worst nodes"
 
 
-class Metrics:
-    """The metrics of the watch at the moment of a scrape.
-
-    Parameters
-    ----------
-    watch : the live fleet.
-    worst : how many of the worst nodes have their own line.
-    """
-
-    def __init__(self, watch: WatchLoop, worst: int):
-        self.watch, self.worst = watch, worst
-
-    def collect(self) -> Iterator[Metric]:
-        """Make the metrics; called by the client library."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        watch, scores = self.watch, fleet_scores(self.watch, self.worst)
-        yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
-        for field, name, about, _ in COUNTERS:
-            yield CounterMetricFamily(f"icvi_{name}", about, getattr(watch, field))
-        yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
-        # not the label `quantile`: that is of summaries, and this is a gauge
-        levels = GaugeMetricFamily("icvi_score", LEVELS, labels=["share"])
-        for share, level in scores.levels.items():
-            levels.add_metric([f"{share:g}"], level)
-        yield levels
-        worst = GaugeMetricFamily("icvi_worst_score", WORST, labels=["rank", "node"])
-        for rank, name, score in scores.worst:
-            worst.add_metric([str(rank), name], score)
-        yield worst
-
-
 class Scores(NamedTuple):
     """How many nodes there are and are in distress, the score that a share of them is within, and the worst nodes."""
 
@@ -86,25 +55,41 @@ def fleet_scores(watch: WatchLoop, worst: int) -> Scores:
     return Scores(len(names), int(standing.sum()), levels, found)
 
 
-def exposition(fleet: WatchLoop, worst: int) -> bytes:
-    """The metrics in the text format of Prometheus."""
+def exposition(watch: WatchLoop, worst: int) -> bytes:
+    """The metrics now, in the text format of Prometheus; of the `worst` nodes each has its own line."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Metrics(fleet, worst))
+    registry.register(SimpleNamespace(collect=lambda: _families(watch, worst)))
     return generate_latest(registry)
 
 
+def _families(watch: WatchLoop, worst: int) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    scores = fleet_scores(watch, worst)
+    yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
+    for field, name, about, _ in COUNTERS:
+        yield CounterMetricFamily(f"icvi_{name}", about, getattr(watch, field))
+    yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
+    # not the label `quantile`: that is of summaries, and this is a gauge
+    levels = GaugeMetricFamily("icvi_score", LEVELS, labels=["share"])
+    for share, level in scores.levels.items():
+        levels.add_metric([f"{share:g}"], level)
+    yield levels
+    each = GaugeMetricFamily("icvi_worst_score", WORST, labels=["rank", "node"])
+    for rank, name, score in scores.worst:
+        each.add_metric([str(rank), name], score)
+    yield each
+
+
 @contextmanager
-def serving(watch: WatchLoop, port: int | None, address: str, worst: int, token: str = "") -> Iterator[int | None]:
-    """Serve metrics during the `with`, and yield the port; nothing if `port` is None.
+def serving(watch: WatchLoop, port: int, address: str, worst: int, token: str = "") -> Iterator[int]:
+    """Serve metrics during the `with`, and yield the port.
 
     On an address that other machines can reach, a scrape needs the token: `authorization: {credentials: …}` in the
     settings of Prometheus.
     """
-    if port is None:
-        yield None
-        return
     if not is_loopback(address):
         token = token or secrets.token_urlsafe(16)
 
@@ -112,7 +97,6 @@ def serving(watch: WatchLoop, port: int | None, address: str, worst: int, token:
         timeout = 10  # an idle connection has a thread
 
         def do_GET(self) -> None:
-            """Answer a scrape."""
             given = self.headers.get("Authorization", "").removeprefix("Bearer ")
             if token and not is_token(given, token):
                 status, body = 401, b"needs the token that the watch printed when it started\n"

@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from icvi_jax.terminal_text import counted, say
@@ -31,7 +31,7 @@ from icvi_jax.watch.sparkplug import PREFIX, Births
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client as PahoClient
-    from paho.mqtt.client import ConnectFlags
+    from paho.mqtt.client import ConnectFlags, MQTTMessage
     from paho.mqtt.reasoncodes import ReasonCode
 
     from icvi_jax.watch.loop import WatchLoop
@@ -40,17 +40,6 @@ WAIT, TIMEOUT = 0.5, 10.0
 DROPPED = "$SYS/broker/publish/messages/dropped"
 """Where Mosquitto says how many messages to all its clients it has thrown away since it started."""
 FOREVER = 0xFFFFFFFF
-
-
-class Arrival(Protocol):
-    """A message as paho gives it."""
-
-    topic: str
-    payload: bytes
-    mid: int
-    qos: int
-    dup: bool
-    retain: bool
 
 
 class Publisher(Sink):
@@ -64,11 +53,9 @@ class Publisher(Sink):
         self._client.loop_start()
 
     def send(self, line: str) -> None:
-        """Publish one alarm and wait until the broker has it."""
         publish(self._client, self.topic, line)
 
     def close(self) -> None:
-        """Leave the broker."""
         self._client.loop_stop()
         self._client.disconnect()
 
@@ -134,35 +121,25 @@ def client(
 
 
 class Subscription(Source):
-    """Messages of a topic, in order of arrival: a `Source`.
-
-    Parameters
-    ----------
-    host : as for `client`.
-    topic : may have wildcards.
-    folder : the checkpoint's, or None.
-    """
+    """Messages of a topic, which may have wildcards, in order of arrival."""
 
     def __init__(self, host: str, topic: str, folder: Path | None):
         self.host, self.topic, self.folder, self.name = host, topic, folder, host
         check_pattern(topic, f"--mqtt {host}")
-        self.arrived: queue.Queue[tuple[Arrival, str]] = queue.Queue(maxsize=100_000)
+        self.arrived: queue.Queue[tuple[MQTTMessage, str]] = queue.Queue(maxsize=100_000)
         self.births = Births(lambda topic, payload: self.client.publish(topic, payload))
         self.dropped = 0  # messages to all clients that the broker says it has thrown away, while this watch knew of it
         self._store = Store()
         self._version, self._older = 5, False
         self._closing = False
         self._session = self._known = ""  # in which messages come; in which the broker has the subscription
-        self._told_of_drops = False
-        self._connected_at = float("inf")
+        self._told_of_drops, self._connected_at = False, float("inf")
 
     def open(self, watch: WatchLoop) -> None:
-        """Continue from the folder, and connect."""
         self._store = watch.open_journal(self.folder).store
         self.connect()
 
     def connect(self) -> None:
-        """Connect to the broker as soon as it is there."""
         folder = self.folder.resolve() if self.folder else None
         name = "icvi-" + hashlib.sha256(f"{folder} {self.topic}".encode()).hexdigest()[:16] if folder else ""
         self.client, self.name = client(
@@ -212,17 +189,16 @@ class Subscription(Source):
                 self._store.remember("session", self._session)
             asked = SubscribeOptions(qos=1, retainAsPublished=True, retainHandling=1)  # retained: to new ones only
             client.subscribe(self.topic, options=asked)
-            client.subscribe(DROPPED, options=SubscribeOptions(qos=0))
         else:
             client.subscribe(self.topic, qos=1)
-            client.subscribe(DROPPED, qos=0)
+        client.subscribe(DROPPED, qos=0)
         self._connected_at = time.monotonic()
         self._say(f"listening to {self.topic}")
 
-    def _receive(self, _client: PahoClient, _data: object, message: Arrival) -> None:
+    def _receive(self, _client: PahoClient, _data: object, message: MQTTMessage) -> None:
         """In the thread of the network: only put it into the queue."""
         if message.topic == DROPPED:
-            self._note_dropped(message.payload)
+            self._note_dropped(bytes(message.payload))
             return
         self.arrived.put((message, self._session))
 
@@ -275,7 +251,6 @@ class Subscription(Source):
             self._say("the broker does not tell how many messages it drops when its queue is full")
 
     def acknowledge(self, batch: Batch) -> None:
-        """Acknowledge these messages to the broker."""
         for messages in batch.values():
             for message in messages:
                 if message.handle is not None:
@@ -290,16 +265,17 @@ class Subscription(Source):
         self.client.loop_stop()
 
 
-def message_of(arrival: Arrival, session: str = "", births: Births | None = None) -> Message:
+def message_of(arrival: MQTTMessage, session: str = "", births: Births | None = None) -> Message:
     """What the loop needs to know of a message; the topic names the node of a line without one.
 
     In MQTT 5 a retained message is marked whenever it comes, and only the first one of a topic in a session can be a
     repeat. In 3.1.1 (no session named) the mark is on repeats only.
     """
-    digest = hashlib.blake2b(arrival.payload, digest_size=8).hexdigest()
+    payload = bytes(arrival.payload)
+    digest = hashlib.blake2b(payload, digest_size=8).hexdigest()
     binary = births is not None and arrival.topic.startswith(PREFIX)
     return Message(
-        births.lines_of(arrival.topic, arrival.payload) if births and binary else arrival.payload.split(b"\n"),
+        births.lines_of(arrival.topic, payload) if births and binary else payload.split(b"\n"),
         arrival.topic,
         ticket=f"{arrival.mid}:{digest}:{arrival.topic}" if arrival.qos else "",
         again=arrival.dup,

@@ -13,18 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from icvi_jax.report.incidents import Member
-from icvi_jax.watch.decode import Complaints
+from icvi_jax.terminal_text import Complaints
 
 FILE, MOST = "alarms-lately.json", 200
 
 
 class Neighbours:
-    """The alarms of one partition beside those of the others.
-
-    Parameters
-    ----------
-    folder : of the partition, beside those of the others.
-    """
+    """The alarms of one partition, whose folder is beside those of the others."""
 
     def __init__(self, folder: Path):
         self.folder, self._complaints = folder, Complaints()

@@ -15,15 +15,15 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from icvi_jax.terminal_text import say
+from icvi_jax.watch.alarms import Record, begun_at
 from icvi_jax.watch.metrics import COUNTERS, LEVELS, WORST, fleet_scores
-from icvi_jax.watch.sample import seconds
-from icvi_jax.watch.sinks import Sink
-from icvi_jax.watch.webhook import LATEST_TIME, Refusal, checked_url
+from icvi_jax.watch.sinks import Refusal, Sink
+from icvi_jax.watch.webhook import checked_url
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LogRecord
@@ -40,16 +40,10 @@ Attributes = dict[str, str | int | float]
 
 
 class Otlp(Sink):
-    """A receiver of OTLP, for alarms and metrics.
+    """A receiver of OTLP: metrics go to ``/v1/metrics`` at its address, alarms to ``/v1/logs``; each of the `worst`
+    nodes has its own data point."""
 
-    Parameters
-    ----------
-    url : its address, such as ``http://collector:4318``; metrics go to ``/v1/metrics`` there, alarms to ``/v1/logs``.
-    fleet : returns where the metrics come from.
-    worst : how many of the worst nodes have their own data point.
-    """
-
-    def __init__(self, url: str, fleet: Callable[[], WatchLoop], worst: int = 10):
+    def __init__(self, url: str, watch: WatchLoop, worst: int = 10):
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -58,7 +52,7 @@ class Otlp(Sink):
         place = checked_url("--otlp", url)
         if re.search(r"/v1/(metrics|logs|traces)/*$", place.path) or place.query or place.fragment:
             raise ValueError(f"--otlp {url}: expected the address without /v1/…, such as http://collector:4318")
-        self.name, self.fleet, self.worst = f"OTLP {place.hostname}", fleet, worst
+        self.name, self.watch, self.worst = f"OTLP {place.hostname}", watch, worst
         self.every, self._due, self._said = _interval(), 0.0, False
         self._began, self._logger = time.time_ns(), logging.getLogger("opentelemetry")
         self._heard = _LastError()
@@ -82,7 +76,6 @@ class Otlp(Sink):
             raise ValueError(f"--otlp: {self._heard.last}")  # a setting in the environment that makes no sense
 
     def send(self, line: str) -> None:
-        """Send one alarm as an event."""
         if self._logs is not None:
             from opentelemetry.sdk._logs import ReadableLogRecord
 
@@ -90,7 +83,6 @@ class Otlp(Sink):
             self._check(self._logs.export([record]).name)
 
     def beat(self, muted: Set[str]) -> None:
-        """Send the metrics, if it is time."""
         if self._metrics is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self.every
@@ -105,7 +97,7 @@ class Otlp(Sink):
         from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
 
         if self._metrics is not None:
-            found = ScopeMetrics(self.scope, list(metrics_of(self.fleet(), self.worst, self._began)), "")
+            found = ScopeMetrics(self.scope, list(metrics_of(self.watch, self.worst, self._began)), "")
             data = MetricsData([ResourceMetrics(self.resource, [found], "")])
             self._check(self._metrics.export(data).name)
 
@@ -129,7 +121,7 @@ class Otlp(Sink):
         self._logger.propagate = True
 
 
-def event_of(alarm: Mapping[str, object]) -> LogRecord:
+def event_of(alarm: Record) -> LogRecord:
     """An alarm as an event: its sentence is the body, the other keys are attributes.
 
     Its name is `icvi.node.alarm`. It is a warning, and when it tells that a node has recovered, information.
@@ -140,11 +132,11 @@ def event_of(alarm: Mapping[str, object]) -> LogRecord:
     for name, value in alarm.items():
         if value is not None and name not in ("text", "time"):
             plain = isinstance(value, str | int | float)
-            attributes[RENAMED.get(name, f"icvi.alarm.{name}")] = value if plain else json.dumps(value)  # type: ignore[assignment]
-    begun = seconds(alarm.get("time"))  # type: ignore[arg-type]  # as an alarm has it
+            attributes[RENAMED.get(name, f"icvi.alarm.{name}")] = value if plain else json.dumps(value)
+    begun = begun_at(alarm)
     severity = SeverityNumber.INFO if alarm["alarm"] == "recovered" else SeverityNumber.WARN
     return LogRecord(
-        timestamp=round(begun * 1e9) if 1e9 < begun < LATEST_TIME else None,
+        timestamp=round(begun * 1e9) if begun else None,
         observed_timestamp=time.time_ns(),
         severity_number=severity,
         severity_text=severity.name,

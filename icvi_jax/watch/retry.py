@@ -19,12 +19,11 @@ import threading
 from collections.abc import Callable, Iterable
 
 from icvi_jax.checkpoint import container
-from icvi_jax.terminal_text import counted, say
-from icvi_jax.watch.decode import Complaints
+from icvi_jax.terminal_text import Complaints, counted, say
 from icvi_jax.watch.journal import Store, Waiting
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Repeating, Sink
-from icvi_jax.watch.webhook import TIMEOUT, Refusal
+from icvi_jax.watch.sinks import Refusal, Sink
+from icvi_jax.watch.webhook import TIMEOUT
 
 FIRST, LONGEST = 1.0, 300.0
 IDLE = 0.3
@@ -34,31 +33,8 @@ REFUSED = "refused.jsonl"
 """File in the folder of a checkpoint with the alarms that were given up, one JSON object a line."""
 
 
-class Backoff:
-    """Pauses between attempts: each twice as long as the one before, with jitter, so that many do not come at once."""
-
-    def __init__(self) -> None:
-        self._pause = FIRST
-
-    def reset(self) -> None:
-        """Something arrived: begin again with the shortest pause."""
-        self._pause = FIRST
-
-    def pause(self) -> float:
-        """Seconds until the next attempt."""
-        pause, self._pause = self._pause, min(2 * self._pause, LONGEST)
-        return pause * random.uniform(0.5, 1.0)
-
-
 class Sender:
-    """A thread that sends the alarms that wait in the stores.
-
-    Parameters
-    ----------
-    receiver : where to send alarms.
-    stores : returns the present stores.
-    silences : nodes whose alarms are not sent.
-    """
+    """A thread that sends the alarms that wait in the stores, but those that `silences` stop."""
 
     def __init__(self, receiver: Sink, stores: Callable[[], Iterable[Store]], silences: Silences | None = None):
         self.receiver, self._stores, self._silences = receiver, stores, silences or Silences()
@@ -67,12 +43,11 @@ class Sender:
         self._tries: dict[str, int] = {}
         self._early: set[str] = set()  # arrived before an alarm that the receiver refuses
         self._unwanted: set[str] = set()  # refused while others are taken
-        self._complaints, self._backoff = Complaints(), Backoff()
+        self._complaints, self._pause = Complaints(), FIRST
         self._ending, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> Sender:
-        """Send in a thread of its own from now on."""
         self._thread = threading.Thread(target=self._run, name=self.receiver.name, daemon=True)
         self._thread.start()
         return self
@@ -91,16 +66,16 @@ class Sender:
         before = self.sent
         try:
             busy = self._pass_on()
-            if isinstance(self.receiver, Repeating) and not self._ending.is_set():
+            if not self._ending.is_set():
                 self.receiver.beat(self._silences.names)
         except Exception as error:  # any error: this must not end while alarms wait
             self.failed += 1
             if not self._ending.is_set():
                 self._complaints.say(f"{self.receiver.name}: {_why(error)}; alarms wait and are sent again")
-            if self.sent > before:  # some alarms arrived: no need to wait for long
-                self._backoff.reset()
-            return self._backoff.pause()
-        self._backoff.reset()
+            pause = FIRST if self.sent > before else self._pause  # some alarms arrived: no need to wait for long
+            self._pause = min(2 * pause, LONGEST)
+            return pause * random.uniform(0.5, 1.0)  # so that many senders do not come at once
+        self._pause = FIRST
         return 0.0 if busy else IDLE
 
     def _pass_on(self) -> bool:
@@ -121,7 +96,7 @@ class Sender:
         for place, alarm in enumerate(waiting):
             if self._stop.is_set():
                 return False
-            key = _id(alarm)
+            key = alarm.id
             if key not in self._early:
                 self._deliver(store, alarm, waiting[place + 1 : place + 1 + PROBES])
             store.mark(self.receiver.name, alarm.number)
@@ -132,7 +107,7 @@ class Sender:
 
     def _deliver(self, store: Store, alarm: Waiting, others: Iterable[Waiting]) -> None:
         """Send an alarm, or give it up if it was refused often and the receiver takes one of the `others`."""
-        key = _id(alarm)
+        key = alarm.id
         try:
             self._send(alarm)
             return
@@ -157,8 +132,8 @@ class Sender:
         """Whether the receiver takes one of these alarms: then it works, and what it refuses it does not want."""
         for alarm in others:
             try:
-                if _id(alarm) not in self._early and self._send(alarm):
-                    self._early.add(_id(alarm))
+                if alarm.id not in self._early and self._send(alarm):
+                    self._early.add(alarm.id)
                     return True
             except Refusal:
                 continue
@@ -181,7 +156,7 @@ class Sender:
             container.sync_folder(store.folder)
             place = f"it is in {path}"
         self.refused += 1
-        what = f"refused alarm {_id(alarm)} {self._tries[_id(alarm)]} times ({_why(error)}) and takes others"
+        what = f"refused alarm {alarm.id} {self._tries[alarm.id]} times ({_why(error)}) and takes others"
         say(f"{self.receiver.name}: {what}: given up; {place}")
 
     def close(self, patience: float = 10.0) -> None:
@@ -198,10 +173,6 @@ class Sender:
                 later = "--checkpoint keeps such alarms; standard output has them"
                 later = f"the next start sends them ({store.folder})" if store.folder else later
                 say(f"{counted(left, 'alarm')} did not reach {self.receiver.name}: {later}")
-
-
-def _id(alarm: Waiting) -> str:
-    return str(json.loads(alarm.line)["id"])
 
 
 def _why(error: Exception) -> str:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from icvi_jax.report.alarm_text import unusual_reading
 from icvi_jax.report.health_text import HEALTH, reasons_of
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import COLUMN_ALARMS
-from icvi_jax.watch.alarms import score_of
+from icvi_jax.watch.alarms import Record
 from icvi_jax.watch.batches import Tick
 from icvi_jax.watch.json_and_csv import LineFormat
 from icvi_jax.watch.sample import seconds, time_in_words, zone_of
@@ -24,9 +24,26 @@ from icvi_jax.watch.shard import Shard
 from icvi_jax.watch.silences import Silences
 
 ROOM, MANY = 64, 8192
-EVENTS = 500
+EVENTS, LATELY = 500, 600.0
+"""How many of the last alarms are kept, and for how many seconds an alarm is new."""
 WITH_DETAIL = ("spike", "distress")  # an alarm of a column names it already
+CONDITIONS = ("fine", "new", "distress", "silent", "muted", "away")
+FINE, NEWS, DISTRESS, SILENT, MUTED, AWAY = range(6)
+"""The conditions of a node, in words and as numbers; away: another worker has it."""
 Kind = TypeVar("Kind", bound=np.generic)
+ROW = np.dtype(
+    [
+        ("head", "i8"),  # how many samples it had so far
+        ("heard", "f8"),  # when it last sent one, and when it raised an alarm, by `time.monotonic`
+        ("alarmed", "f8"),
+        ("score", "f4"),
+        ("k", "i2"),  # clusters at the last sample
+        ("standing", "?"),  # whether an alarm lasts
+        ("here", "?"),  # whether this process has the node now
+    ],
+    align=True,
+)
+"""What is known of a node besides its samples."""
 
 
 class History(NamedTuple):
@@ -34,12 +51,9 @@ class History(NamedTuple):
 
     time: NDArray[np.float64]  # seconds since 1970, or in the unit of the feed; NaN where unknown
     x: NDArray[np.float64]  # (n, p), the readings
-    # label, k, code, cause: cluster of each sample, number of clusters, alarm, and the column that raised it (−1 none)
-    label: NDArray[np.int16]
-    k: NDArray[np.int16]
-    code: NDArray[np.uint8]
+    label: NDArray[np.int16]  # the cluster of each sample
+    code: NDArray[np.uint8]  # alarm, and the column that raised it (−1 none)
     cause: NDArray[np.int16]
-    score: NDArray[np.float32]  # of the first monitor
     values: NDArray[np.float32]  # (n, indices)
 
 
@@ -51,7 +65,6 @@ class RingBuffers:
     indices : their names.
     length : samples kept of each node.
     silent_after : seconds without samples after which a node is silent; 0 never.
-    events : how many of the last alarms are kept.
     silences, acknowledged : which nodes are muted, and which incidents a person has seen.
     """
 
@@ -60,54 +73,52 @@ class RingBuffers:
         indices: Sequence[str],
         length: int = 240,
         silent_after: float = 0.0,
-        events: int = EVENTS,
         silences: Silences | None = None,
         acknowledged: Silences | None = None,
     ):
         self.indices, self.length, self.silent_after = tuple(indices), length, silent_after
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.names: list[str] = []  # names, rows: of the nodes, in order of arrival
         self.rows: dict[str, int] = {}
         self.silences, self.acknowledged = silences or Silences(), acknowledged or Silences()
         self._incidents = Incidents()
-        self.events: deque[dict[str, object]] = deque(maxlen=events)
+        self.events: deque[Record] = deque(maxlen=EVENTS)
         self.count = self.samples = 0  # count: events so far
-        # features, units, time_name: names and units of the readings, name of the time
-        self.features: tuple[str, ...] = ()
-        self.units: dict[str, str] = {}
-        self.time_name = ""
+        self.form = LineFormat((), ())  # of the feed
+        self.features: tuple[str, ...] = ()  # of all partitions
         self.zone: dict[int, str] = {}  # time zone of each row whose times have one
-        self._maps: dict[str, list[int]] = {}
-        self.head = np.zeros(0, np.int64)  # samples of each row so far
-        # heard, alarmed: when each row last sent a sample and raised an alarm, by `time.monotonic`
-        self.heard, self.score, self.standing = np.zeros(0), np.zeros(0, np.float32), np.zeros(0, bool)
-        self.here, self.alarmed = np.zeros(0, bool), np.full(0, -np.inf)  # here: whether this process has the node now
         self.last: dict[int, str] = {}  # the word for its last alarm
+        self._maps: dict[str, list[int]] = {}
         # asked, reasons: nodes whose page is open, and why their clusters do not fit, as of a moment ago
         self.asked: set[str] = set()
         self.reasons: dict[str, tuple[int, int]] = {}
         self._told = -math.inf
-        n = length
+        self._place(np.zeros(0, ROW))
+        shape = 0, length
         self._rings = History(
-            np.zeros((0, n)),
-            np.zeros((0, n, 0)),
-            np.zeros((0, n), np.int16),
-            np.zeros((0, n), np.int16),
-            np.zeros((0, n), np.uint8),
-            np.zeros((0, n), np.int16),
-            np.zeros((0, n), np.float32),
-            np.zeros((0, n, len(self.indices)), np.float32),
+            np.zeros(shape),
+            np.zeros((*shape, 0)),
+            np.zeros(shape, np.int16),
+            np.zeros(shape, np.uint8),
+            np.zeros(shape, np.int16),
+            np.zeros((*shape, len(self.indices)), np.float32),
         )
 
+    def _place(self, nodes: NDArray[np.void]) -> None:
+        """Take these records of all nodes; the arrays with names of their own are views of them."""
+        self._nodes = nodes
+        self.head, self.heard, self.alarmed, self.score = (nodes[n] for n in ("head", "heard", "alarmed", "score"))
+        self.k, self.standing, self.here = nodes["k"], nodes["standing"], nodes["here"]
+
     def bytes_of_node(self, features: int) -> int:
-        """Memory of the ring buffer of a node with so many readings."""
-        return self.length * (8 + 8 * features + 2 + 2 + 1 + 2 + 4 + 4 * len(self.indices))
+        return self.length * (8 + 8 * features + 2 + 1 + 2 + 4 * len(self.indices))
 
     def add(self, shard: Shard, tick: Tick) -> None:
         """Add one step of the fleet."""
         with self.lock:
             rows = self._rows_of(shard, tick)
             self._write(rows, tick, self._columns_of(shard))
+            self.score[rows], self.standing[rows] = shard.score[tick.rows], shard.standing[tick.rows]
             self.head[rows] += tick.depth + 1  # the last of several samples of a node has the greatest depth
             self.heard[rows], self.here[rows] = time.monotonic(), True
             self.samples += len(tick.samples)
@@ -135,12 +146,6 @@ class RingBuffers:
         found = self._rings.values[rows, last, self.indices.index(HEALTH)]
         return np.where(self.head[rows] > 0, found, np.float32(np.nan))
 
-    def tell(self, form: LineFormat | None) -> None:
-        """Take the name of the time and the units of readings from the format of the feed."""
-        if form is not None:
-            self.time_name = form.time
-            self.units = dict(form.units)
-
     def _write(self, rows: NDArray[np.intp], tick: Tick, columns: list[int]) -> None:
         """Put the samples of a tick into the ring buffers; if a buffer is shorter than a tick, the last samples
         stay."""
@@ -151,7 +156,7 @@ class RingBuffers:
             if isinstance(moment, str) and (zone := zone_of(moment)):
                 self.zone[int(row)] = zone
         rings.x[rows[:, None], at[:, None], columns] = [sample.x for sample in tick.samples]
-        rings.label[rows, at], rings.k[rows, at] = reading.label, reading.k
+        rings.label[rows, at], self.k[rows] = reading.label, reading.k
         for column, name in enumerate(self.indices):
             rings.values[rows, at, column] = reading.values.get(name, np.nan)  # one of 0.2 goes on without health
         alarms = list(reading.alarms.values())
@@ -159,39 +164,33 @@ class RingBuffers:
             code = np.max([alarm.code for alarm in alarms], axis=0)
             cause = np.max([np.where(alarm.code == code, alarm.cause, -1) for alarm in alarms], axis=0)
             rings.cause[rows, at] = np.where((code > 0) & (cause >= 0), np.array([*columns, -1])[cause], -1)
-            rings.code[rows, at], rings.score[rows, at] = code, score_of(reading.alarms)
-            self.score[rows] = rings.score[rows, at]
-            loud = rows[code != 0]
-            self.alarmed[loud] = time.monotonic()
-            self.standing[rows] = np.any([alarm.standing for alarm in alarms], axis=0)
+            rings.code[rows, at] = code
+            self.alarmed[rows[code != 0]] = time.monotonic()
 
-    def event(self, alarm: dict[str, object], back: int = 0) -> None:
+    def event(self, alarm: Record, back: int = 0) -> None:
         """Add an alarm to the list of events; `back` samples of its node came after the one that raised it."""
+        node = alarm["node"]
         with self.lock:
             self.count += 1
             event = alarm | {"number": self.count, "at": time.time()} | self._incident_of(alarm)
-            if str(alarm["node"]) in self.rows:
-                self.last[self.rows[str(alarm["node"])]] = str(alarm["alarm"])
-            if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause"):
-                row = self.rows[str(alarm["node"])]
-                x = self._history(row, self.length).x
-                here = [i for i in range(x.shape[1]) if np.isfinite(x[:, i]).any()]
-                names = [self.features[i] for i in here]
-                detail = (
-                    unusual_reading(x[: len(x) - back][:, here], names, self.units) if len(x) > back and here else ""
-                )
-                event["reason"] = f"{alarm['reason']}; {detail}" if detail else alarm["reason"]
+            if node in self.rows:
+                self.last[self.rows[node]] = alarm["alarm"]
+            history = self.history(node) if alarm["alarm"] in WITH_DETAIL and not alarm.get("cause") else None
+            if history is not None and len(history.x) > back:
+                here = np.flatnonzero(np.isfinite(history.x).any(axis=0))
+                x = history.x[: len(history.x) - back, here]
+                names, units = [self.features[i] for i in here], dict(self.form.units)
+                detail = unusual_reading(x, names, units) if names else ""
+                event["reason"] += f"; {detail}" if detail else ""
             self.events.append(event)
 
-    def _incident_of(self, alarm: dict[str, object]) -> dict[str, object]:
+    def _incident_of(self, alarm: Record) -> Record:
         """The incident that an alarm belongs to, and its sentence so far; nodes of all partitions count."""
         if alarm["alarm"] not in (*WITH_DETAIL, *COLUMN_ALARMS):
             return {}
-        group, moment = self._incidents, alarm["time"]
-        when = time_in_words(moment, int(str(alarm.get("sample", 1))))  # type: ignore[arg-type]  # as in a sample
-        at = seconds(moment)  # type: ignore[arg-type]
-        at = group.last if np.isnan(at) else at
-        text = group.add(str(alarm["node"]), at, when, str(alarm.get("cause") or ""), int(self.here.sum()))
+        group, at = self._incidents, seconds(alarm["time"])
+        at, when = group.last if np.isnan(at) else at, time_in_words(alarm["time"], alarm.get("sample", 1))
+        text = group.add(alarm["node"], at, when, alarm.get("cause") or "", int(self.here.sum()))
         first = group.members[0]
         return {"incident": f"{first.node} {first.when}", "nodes": text if len(group.members) > 1 else ""}
 
@@ -229,54 +228,50 @@ class RingBuffers:
         return [self.features.index(name) for name in shard.features]
 
     def _grow(self, room: int) -> None:
-        def longer(a: NDArray[Kind], fill: float = 0) -> NDArray[Kind]:
+        def longer(a: NDArray[Kind]) -> NDArray[Kind]:
             new = np.zeros((room, *a.shape[1:]), a.dtype)  # memory that is not used yet costs nothing
             new[: len(a)] = a
-            if fill:
-                new[len(a) :] = fill
             return new
 
+        size = len(self.head)
         for name in History._fields:  # one at a time: memory is short
-            fill = np.nan if name in ("time", "x") else 0
-            self._rings = self._rings._replace(**{name: longer(getattr(self._rings, name), fill)})
-        self.head, self.heard, self.here = longer(self.head), longer(self.heard), longer(self.here)
-        self.alarmed = longer(self.alarmed, -np.inf)
-        self.score, self.standing = longer(self.score), longer(self.standing)
+            ring = longer(getattr(self._rings, name))
+            if name in ("time", "x"):
+                ring[size:] = np.nan
+            self._rings = self._rings._replace(**{name: ring})
+        nodes = longer(self._nodes)
+        nodes["alarmed"][len(self._nodes) :] = -np.inf
+        self._place(nodes)
 
-    def history(self, name: str) -> History | None:
-        """The ring buffer of one node, oldest sample first; None if there is no such node."""
+    def history(self, name: str, most: int | None = None) -> History | None:
+        """The last samples of one node, at most so many; None if there is no such node."""
         with self.lock:
             row = self.rows.get(name)
-            return None if row is None else self._history(row, self.length)
+            if row is None:
+                return None
+            head = int(self.head[row])
+            at = np.arange(max(0, head - min(most or self.length, self.length)), head) % self.length
+            return History(*(ring[row, at] for ring in self._rings))
 
-    def _history(self, row: int, most: int) -> History:
-        head = int(self.head[row])
-        at = np.arange(max(0, head - min(most, self.length)), head) % self.length
-        return History(*(ring[row, at] for ring in self._rings))
+    def conditions(self) -> NDArray[np.uint8]:
+        """The condition of each node, in the order of rows."""
+        now, muted = time.monotonic(), self.silences.names
+        with self.lock:
+            n = len(self.names)
+            found = np.where(now - self.alarmed[:n] < LATELY, np.uint8(NEWS), np.uint8(FINE))
+            if self.silent_after:
+                found[now - self.heard[:n] > self.silent_after] = SILENT
+            found[self.standing[:n]] = DISTRESS
+            found[[self.rows[name] for name in muted if name in self.rows]] = MUTED
+            found[~self.here[:n]] = AWAY
+        return np.asarray(found)
 
     def ranked(self, search: str = "") -> NDArray[np.intp]:
         """Rows of nodes whose names contain `search`, worst first: in distress, by score, by last alarm; muted last."""
+        conditions = self.conditions()
+        n = len(conditions)
         with self.lock:
-            n = len(self.names)
-            score, standing, here = self.score[:n].copy(), self.standing[:n].copy(), self.here[:n].copy()
-            alarmed = self.alarmed[:n].copy()
-            muted = np.zeros(n, bool)
-            muted[[self.rows[name] for name in self.silences.names if name in self.rows]] = True
-            if search:
-                text = search.lower()
-                here &= np.array([text in name.lower() for name in self.names], bool)
-        found = np.lexsort((np.arange(n), -alarmed, -np.nan_to_num(score), ~standing, muted))
-        return np.asarray(found[here[found]])
-
-    def silent(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of these rows have sent nothing for too long."""
-        if not self.silent_after:
-            return np.zeros(len(rows), bool)
-        return np.asarray(time.monotonic() - self.heard[rows] > self.silent_after)
-
-    def strips(self, rows: Iterable[int], most: int) -> Iterator[tuple[int, History]]:
-        """The last samples of some nodes."""
-        for row in rows:
-            with self.lock:
-                found = self._history(int(row), most)
-            yield int(row), found
+            score, standing, alarmed = self.score[:n].copy(), self.standing[:n].copy(), self.alarmed[:n].copy()
+        found = np.lexsort((np.arange(n), -alarmed, -np.nan_to_num(score), ~standing, conditions == MUTED))
+        shown, text = conditions != AWAY, search.lower()
+        return np.array([row for row in found[shown[found]] if text in self.names[row].lower()], np.intp)

@@ -75,38 +75,38 @@ def order(time: Time) -> int | float | None:
     >>> order("2024-05-01T12:00:00+02:00") == order("2024-05-01 10:00"), order("17"), order("noon"), order(float("nan"))
     (True, 17, None, None)
     """
+    return _read(time)[0]
+
+
+def _read(time: Time) -> tuple[int | float | None, bool]:
+    """What `order` returns, and whether the time is a date."""
     if isinstance(time, str):
-        return _order_of_text(time.strip())
-    if time is None or isinstance(time, bool):
-        return None
-    return time if _is_usable(time) else None
+        return _read_text(time.strip())
+    usable = time is not None and not isinstance(time, bool) and -LATEST < time < LATEST
+    return time if usable else None, False
 
 
-def _is_usable(number: int | float) -> bool:
-    return -LATEST < number < LATEST
-
-
-def _order_of_text(text: str) -> int | float | None:
+@lru_cache(4096)
+def _read_text(text: str) -> tuple[int | float | None, bool]:
     for read in (int, float):
         try:
             number = read(text)
         except ValueError:
             continue
-        return number if _is_usable(number) else None
+        return number if -LATEST < number < LATEST else None, False
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         parts = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?", text)
         if parts is None:
-            return None
-        day, month = (
-            (parts[1], parts[3]) if int(parts[3]) <= 12 else (parts[3], parts[1])
-        )  # day first where both can be
+            return None, False
+        day_first = int(parts[3]) <= 12  # also where both can be
+        day, month = (parts[1], parts[3]) if day_first else (parts[3], parts[1])
         try:
             moment = datetime.fromisoformat(f"{parts[4]}-{month:0>2}-{day:0>2}T{parts[5] or '00:00':0>5}")
         except ValueError:
-            return None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+            return None, False
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND, True
 
 
 def seconds(time: Time) -> float:
@@ -117,17 +117,13 @@ def seconds(time: Time) -> float:
     >>> seconds("1970-01-01T00:01Z"), seconds(1_700_000_000_000), seconds("17"), seconds("noon")
     (60.0, 1700000000.0, 17.0, nan)
     """
-    when = order(time)
-    if when is None:
-        return math.nan
-    if isinstance(time, str) and _is_date(time):
-        return when / 1e6
-    return when / (unit_of(when) or 1)
+    when, dated = _read(time)
+    return math.nan if when is None else when / 1e6 if dated else when / (unit_of(when) or 1)
 
 
 def is_local(time: Time) -> bool:
     """Whether a time is a date without a zone: its clock may be set back by an hour."""
-    return isinstance(time, str) and _is_date(time) and not zone_of(time.strip())
+    return isinstance(time, str) and _read(time)[1] and not zone_of(time.strip())
 
 
 def time_in_words(time: Time, number: int) -> str:
@@ -138,14 +134,11 @@ def time_in_words(time: Time, number: int) -> str:
     >>> time_in_words("2024-05-01T12:00:00+02:00", 5), time_in_words(1714557600, 5), time_in_words(None, 5)
     ('2024-05-01 10:00', '2024-05-01 10:00', 'sample 4')
     """
-    when = order(time)
+    when, dated = _read(time)
     if when is None:
         return f"sample {number - 1}"
-    dated = isinstance(time, str) and _is_date(time)
     unit = 1e6 if dated else unit_of(when)
-    if unit:
-        return clock(np.datetime64(round(when * (1e6 / unit)), "us"))
-    return clock(float(when))
+    return clock(np.datetime64(round(when * (1e6 / unit)), "us") if unit else float(when))
 
 
 def zone_of(text: str) -> str:
@@ -159,14 +152,6 @@ def zone_of(text: str) -> str:
     if text[-1:] in "Zz" and text[:1].isdigit():
         return "UTC"
     return text[-6:] if text[-6:-5] in ("+", "-") and text[-3:-2] == ":" and ":" in text[:-6] else ""
-
-
-def _is_date(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return True
-    return False
 
 
 @lru_cache(65536)

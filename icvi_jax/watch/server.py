@@ -21,8 +21,9 @@ from importlib.resources import files
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -56,7 +57,6 @@ class Connection(H11Protocol):
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to look whether it is idle."""
         super().connection_made(transport)
         self._idle_since: float | None = time.monotonic()
         self._look_later()
@@ -80,30 +80,14 @@ class Connection(H11Protocol):
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to look."""
         self._look_at.cancel()
         super().connection_lost(exc)
 
 
 class Site:
-    """What the server answers.
+    """What the server answers, to those who have the token; an empty one is for all who can reach the address."""
 
-    Parameters
-    ----------
-    fleet, buffers : the watch and what it shows.
-    token : needed for access; empty: everybody who can reach the address has access.
-    worst : how many nodes have their own metric.
-    busy : how many seconds the watch has spent on its present batch; too many are not healthy.
-    """
-
-    def __init__(
-        self,
-        fleet: WatchLoop,
-        buffers: RingBuffers,
-        token: str = "",
-        worst: int = 10,
-        busy: Callable[[], float] = lambda: 0.0,
-    ):
+    def __init__(self, fleet: WatchLoop, buffers: RingBuffers, token: str, worst: int, busy: Callable[[], float]):
         self.fleet, self.buffers, self.worst, self.busy = fleet, buffers, worst, busy
         self.broadcaster = Broadcaster()
         self._views: dict[tuple[int, str, str], tuple[float, bytes]] = {}
@@ -142,24 +126,20 @@ class Site:
 
     async def _node(self, request: Request) -> Response:
         found = node_view(self.buffers, request.query_params.get("name", ""))
-        return JSONResponse(found) if found else PlainTextResponse("there is no such node", 404)
+        if found is None:
+            raise HTTPException(404, "there is no such node")
+        return JSONResponse(found)
 
     async def _mute(self, request: Request) -> Response:
-        given = await _posted(request, "name", "muted")
-        if isinstance(given, Response):
-            return given
-        name, muted = given
+        name, muted = await _posted(request, "name", "muted")
         if name not in self.buffers.rows:
-            return PlainTextResponse("there is no such node", 404)
+            raise HTTPException(404, "there is no such node")
         self.buffers.silences.set(name, muted)
         return JSONResponse({"muted": sorted(self.buffers.silences.names)})
 
     async def _acknowledge(self, request: Request) -> Response:
-        given = await _posted(request, "incident", "seen")
-        if isinstance(given, Response):
-            return given
-        if not self.buffers.acknowledge(*given):
-            return PlainTextResponse("there is no such incident", 404)
+        if not self.buffers.acknowledge(*await _posted(request, "incident", "seen")):
+            raise HTTPException(404, "there is no such incident")
         return JSONResponse({"acknowledged": sorted(self.buffers.acknowledged.names)})
 
     async def _metrics(self, _request: Request) -> Response:
@@ -188,22 +168,22 @@ class Site:
         self.broadcaster.close()
 
 
-async def _posted(request: Request, name: str, flag: str) -> tuple[str, bool] | Response:
-    """The name and the flag that a browser has sent, or what to answer."""
+async def _posted(request: Request, name: str, flag: str) -> tuple[str, bool]:
+    """The name and the flag that a browser has sent."""
     body = b""
     try:
         async with asyncio.timeout(HEADER_SECONDS):
             async for piece in request.stream():
                 body += piece
                 if len(body) > LONGEST_BODY:
-                    return PlainTextResponse("too long", 413)
+                    raise HTTPException(413, "too long")
     except TimeoutError:
-        return PlainTextResponse("too slow", 408)
+        raise HTTPException(408, "too slow") from None
     try:
         given = json.loads(body)
         return str(given[name]), bool(given[flag])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return PlainTextResponse(f'expected {{"{name}": …, "{flag}": …}}', 400)
+        raise HTTPException(400, f'expected {{"{name}": …, "{flag}": …}}') from None
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -229,7 +209,15 @@ def page_served(
     worst: int = 10,
     busy: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[str]:
-    """Serve the page during the `with`, and yield its address."""
+    """Serve the page during the `with`, and yield its address.
+
+    Parameters
+    ----------
+    fleet, buffers : the watch and what it shows.
+    address : HOST:PORT; for other machines a token is needed, and made if none is given.
+    worst : how many nodes have their own metric.
+    busy : how many seconds the watch has spent on its present batch; too many are not healthy.
+    """
     host, port = address_of(address)
     if not is_loopback(host):
         token = token or secrets.token_urlsafe(16)

@@ -19,6 +19,7 @@ from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import CheckpointError, container
 from icvi_jax.indices import Health
 from icvi_jax.live import Live
+from icvi_jax.model_selection import Portfolio
 from icvi_jax.monitors import Stuck
 from icvi_jax.origin import Anchor
 from icvi_jax.pipeline import Pipeline, PipelineState
@@ -26,15 +27,14 @@ from icvi_jax.report.alarm_text import RECENT, AlarmText, describe
 from icvi_jax.report.incidents import Incidents
 from icvi_jax.report.result import CHANGE, COLUMN_ALARMS
 from icvi_jax.spec import changed
-from icvi_jax.tables.clock import Clock, Verdict
 from icvi_jax.tables.column_kinds import LEAST_ROWS, Held, held_columns, hold_columns
 from icvi_jax.tables.error_codes import CODES, is_code
-from icvi_jax.terminal_text import say
+from icvi_jax.terminal_text import Complaints, say
 from icvi_jax.types import Alarm
-from icvi_jax.watch.alarms import alarms_of, score_of
+from icvi_jax.watch.alarms import Record, alarms_of, score_of
 from icvi_jax.watch.batches import Block, Tick, blocks
 from icvi_jax.watch.reorder_buffer import ReorderBuffer
-from icvi_jax.watch.sample import Sample, Time, checked, is_local, order
+from icvi_jax.watch.sample import Sample, Time, checked
 
 KEEP = ("values", "label", "k", "alarms", "seen")
 ROOM = 16
@@ -65,11 +65,9 @@ class Shard:
         ones), and how many were skipped because they were not new.
     most, refused : how many nodes there may be, and how many samples of further nodes were refused.
     rows : row of each node in the fleet.
-    positions : as given to `save`, such as offsets in a log.
-    heard : when each node last sent a sample, by `time.monotonic`, (N,).
-    counts : samples of each node, (N,).
+    counts, heard : samples of each node, and when the last one came, by `time.monotonic`, (N,).
     score, standing : score of the first monitor of each node, and whether any of its alarms lasts, (N,).
-    more : other data given to `save`.
+    positions, more : as given to `save`, such as offsets in a log.
 
     Examples
     --------
@@ -97,28 +95,21 @@ class Shard:
         keep_codes: bool = False,
         judge: bool = False,
     ):
-        self.pipe, self.features, self.id, self.keep_old = pipe, tuple(features), id, keep_old
+        self.pipe, self.features, self.id = pipe, tuple(features), id
         self.keep_codes, self.judge = keep_codes, judge
-        self.late = ReorderBuffer(late)
+        self.order = ReorderBuffer(late, keep_old)
         self.live = Live(pipe, len(self.features), (), keep=KEEP, capacity=ROOM)
         self.rows: dict[str, int] = {}
         self._said_held = False
-        self.taken = self.samples = self.old = 0
+        self.taken = self.samples = 0
         self.positions: dict[str, int] = {}
         self.more: dict[str, Stored] = {}
-        self.most, self.refused = sys.maxsize, 0
+        self.most, self.refused, self._crowded = sys.maxsize, 0, Complaints()
         self._new: set[str] = set()  # accepted nodes without a row yet
-        self.clocks: dict[str, Clock] = {}
-        self._far: dict[str, Sample] = {}  # waits for a second sample that agrees with its time
-        self.olds: dict[str, float] = {}  # nodes whose samples are all old, and since when, by `time.monotonic`
-        self.codes: dict[str, set[float]] = {}
+        self._said_codes: set[tuple[int, float]] = set()
         self.incidents = Incidents()
         self._ready: list[Sample] = []
-        self._recent = np.zeros((0, RING, len(self.features)), np.float64)
-        self._fired, self._held, self._other = np.zeros((3, 0, len(self.features)), np.float64)
-        self._unusable, self.counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        self.heard = np.zeros(0)
-        self.score, self.standing = np.zeros(0), np.zeros(0, bool)
+        self._place(self._new_nodes(0))
 
     @classmethod
     def load(
@@ -129,7 +120,6 @@ class Shard:
         late: float = 0.0,
         keep_codes: bool = False,
     ) -> Shard:
-        """The shard as it was saved."""
         try:
             live = Live.load(folder, pipe, keep=KEEP)
         except CheckpointError as problem:
@@ -150,27 +140,46 @@ class Shard:
             raise ValueError(f"{folder}: a checkpoint of another version of the watch: use a new folder")
         shard = cls(pipe, extra["features"], extra["id"], keep_old, late, keep_codes, extra.get("judge", False))
         shard.live, shard.rows = live, {name: row for row, name in enumerate(live.names)}
-        shard.late.restore(extra["late"])
+        shard._new = shard.order.restore(extra).difference(shard.rows)
         shard.taken, shard.samples = extra["taken"], extra["samples"]
         if "incident" in extra:
             shard.incidents.restore(extra["incident"])
-        known = extra.get("clocks") or {name: [last, None, None] for name, last in extra.get("last", {}).items()}
-        shard.clocks = {name: Clock(*stored) for name, stored in known.items()}
-        shard._far = {node: Sample(node, time, tuple(x)) for node, time, x in extra.get("far", ())}
-        shard._new = {sample.node for sample in [*shard.late.held(), *shard._far.values()]}.difference(shard.rows)
         shard.positions, shard.more = extra["positions"], extra["more"]
         if extra["layout"] == 3:
             live.state = moved_by(live.state, np.array(extra["origin"], np.float64).reshape(-1, len(shard.features)).T)
-        shard._unusable, shard.counts = np.array(extra["unusable"], np.int32), np.array(extra["counts"], np.int64)
-        size = len(shard.rows)
-        shard._recent = unpacked(extra.get("recent", ""), (size, RING, len(shard.features)))
-        shard._fired = unpacked(extra.get("fired", ""), (size, len(shard.features)))
-        shard._held = unpacked(extra.get("frozen", ""), shard._fired.shape, np.nan)
-        forever = np.where(np.isfinite(shard._held), np.inf, np.nan)  # older checkpoints held only counters
-        shard._other = unpacked(extra["other"], forever.shape) if "other" in extra else forever
-        shard.heard = np.full(size, time.monotonic())
-        shard.score, shard.standing = np.array(extra["score"], np.float64), np.array(extra["standing"], bool)
+        nodes = shard._new_nodes(len(shard.rows))
+        for name in ("unusable", "counts", "score", "standing"):
+            nodes[name] = extra[name]
+        nodes["heard"] = time.monotonic()
+        for name, key in (("recent", "recent"), ("fired", "fired"), ("held", "frozen"), ("other", "other")):
+            if extra.get(key):
+                nodes[name] = unpacked(extra[key], nodes[name].shape)
+        if "other" not in extra:  # older checkpoints held only counters
+            nodes["other"] = np.where(np.isfinite(nodes["held"]), np.inf, np.nan)
+        shard._place(nodes)
         return shard
+
+    def _new_nodes(self, count: int) -> NDArray[np.void]:
+        p = len(self.features)
+        kind: list[Any] = [
+            ("recent", "f8", (RING, p)),
+            ("fired", "f8", (p,)),
+            ("held", "f8", (p,)),
+            ("other", "f8", (p,)),
+        ]
+        kind += [("counts", "i8"), ("heard", "f8"), ("score", "f8"), ("unusable", "i4"), ("standing", "?")]
+        nodes = np.zeros(count, np.dtype(kind, align=True))
+        nodes["recent"] = nodes["held"] = nodes["other"] = np.nan
+        return nodes
+
+    def _place(self, nodes: NDArray[np.void]) -> None:
+        """Take these records of all nodes; the arrays with names of their own are views of them."""
+        self._nodes = nodes
+        self._recent, self._fired, self._held, self._other = (nodes[n] for n in ("recent", "fired", "held", "other"))
+        self.counts, self.heard, self._unusable = nodes["counts"], nodes["heard"], nodes["unusable"]
+        self.score, self.standing = nodes["score"], nodes["standing"]
+
+    old = property(lambda self: self.order.old)
 
     @property
     def state(self) -> PipelineState:
@@ -178,48 +187,23 @@ class Shard:
         state, missing = self.live.state, self._unusable.copy()  # without the ticks at which a node had no sample
         return state._replace(missing=missing)
 
-    def take(self, batch: Iterable[tuple[str, Time, Sequence[float]]]) -> list[dict[str, object]]:
+    def take(self, batch: Iterable[tuple[str, Time, Sequence[float]]]) -> list[Record]:
         """Process samples (node, time, x) in order of arrival, and return the alarms.
 
         NaN is a missing reading. If one sample is not valid, this is a ValueError, and none of the batch is used.
         """
         self.accept([checked(node, time, x, self.features) for node, time, x in batch])
-        return [alarm for tick in self.compute() for _, alarm in alarms_of(tick, self.id, self.features)]
+        return [alarm for tick in self.compute() for alarm in alarms_of(tick, self.id, self.features)]
 
     def accept(self, batch: Iterable[Sample], again: bool = False) -> list[Sample]:
         """The samples that are new, which `compute` will count; `again`: they were accepted before a restart."""
-        fresh, now = [], time.monotonic()
+        fresh = []
         for sample in batch:
-            if sample.node not in self.rows and not self._admit(sample.node, again):
-                continue
-            when = order(sample.time)
-            clock = self.clocks.get(sample.node)
-            if when is None:
-                # A time without an order, like "nan": if sent again, it would count twice.
-                if not (again or self.keep_old) and clock is not None and sample.time is not None:
-                    self.old += 1
-                    continue
-                self._ready.append(sample)
-                fresh.append(sample)
-                continue
-            if clock is None:
-                clock = self.clocks[sample.node] = Clock()
-            when = clock.aligned(when)
-            verdict = clock.judge(when, clock.last is not None and when <= clock.last and is_local(sample.time))
-            if verdict is Verdict.OLD or self._is_held(sample, when):
-                if not (again or self.keep_old):
-                    self.old += 1
-                    self.olds.setdefault(sample.node, now)
-                    continue
-                verdict = Verdict.NEW
-            self.olds.pop(sample.node, None)
-            fresh.append(sample)
-            if verdict is Verdict.FAR and not self.keep_old:
-                self._doubt(clock, sample, when)
-                continue
-            if self._far and self._far.pop(sample.node, None) is not None:
-                self._drop_far(sample.node)
-            self._line_up(clock, sample, when, verdict)
+            if sample.node in self.rows or self._admit(sample.node, again):
+                ready = self.order.push(sample, again)
+                if ready is not None:
+                    fresh.append(sample)
+                    self._ready += ready
         self.taken += len(fresh)
         return fresh
 
@@ -228,42 +212,14 @@ class Shard:
         if node not in self._new:
             if not again and len(self.rows) + len(self._new) >= self.most:
                 self.refused += 1
+                smaller = "; -k 3 has room for more" if isinstance(self.pipe.clusterer, Portfolio) else ""
+                self._crowded.say(
+                    f"there are {self.most:,} nodes, the most there may be (--most-nodes): samples of other nodes, "
+                    f"such as {node!r}, are not counted{smaller}"
+                )
                 return False
             self._new.add(node)
         return True
-
-    def _is_held(self, sample: Sample, when: float) -> bool:
-        """Whether a sample of this node and time waits already."""
-        far = self._far.get(sample.node) if self._far else None
-        if far is not None and self.clocks[sample.node].aligned(order(far.time) or 0) == when:
-            return True
-        return self.late.wait > 0 and self.late.has(sample)
-
-    def _doubt(self, clock: Clock, sample: Sample, when: float) -> None:
-        """Let a sample whose time is far ahead wait for a second one that agrees."""
-        first = self._far.pop(sample.node, None)
-        before = clock.aligned(order(first.time) or 0) if first is not None else 0.0
-        if first is not None and clock.agrees(before, when):
-            self._line_up(clock, first, before, Verdict.NEW)
-            self._line_up(clock, sample, when, Verdict.NEW)
-            return
-        if first is not None:
-            self._drop_far(sample.node)
-        self._far[sample.node] = sample
-
-    def _drop_far(self, node: str) -> None:
-        self.old += 1
-        say(f"node {node!r}: a time far ahead, with which the next sample did not agree: skipped (is its clock wrong?)")
-
-    def _line_up(self, clock: Clock, sample: Sample, when: float, verdict: Verdict) -> None:
-        """Let a sample wait for late ones; without waiting, it is ready at once."""
-        if not self.late.wait:
-            clock.advance(when, verdict)
-            self._ready.append(sample)
-            return
-        for one in self.late.push(sample):
-            clock.advance(clock.aligned(order(one.time) or 0), Verdict.NEW)
-            self._ready.append(one)
 
     def compute(self) -> Iterator[Tick]:
         """Compute the accepted samples; yields the steps of the fleet."""
@@ -274,8 +230,7 @@ class Shard:
 
     def flush(self) -> None:
         """Let `compute` use the samples that wait for late ones: no more will come."""
-        self._ready += self.late.held()
-        self.late.clear()
+        self._ready += self.order.flush()
 
     def _step(self, block: Block) -> Tick:
         samples, rows, depth, length = block
@@ -302,7 +257,8 @@ class Shard:
 
     def row_step(self) -> tuple[float, bool]:
         """The usual time between two samples of a node, and whether it is in seconds; 1 where there are no times."""
-        gaps = [(c.gap / (c.unit or 1), c.unit > 0) for c in self.clocks.values() if c.gap]
+        clocks = [node.clock for node in self.order.nodes.values()]
+        gaps = [(c.gap / (c.unit or 1), c.unit > 0) for c in clocks if c.gap]
         return (float(np.median([gap for gap, _ in gaps])), gaps[0][1]) if gaps else (1.0, False)
 
     def recent(self, row: int, number: int) -> NDArray[np.float64]:
@@ -338,14 +294,10 @@ class Shard:
             for j, value in enumerate(sample.x):
                 if is_code(value, now[:, j]):
                     x[row, deep, j] = np.nan
-                    self._say_code(self.features[j], sample.node, value)
-
-    def _say_code(self, column: str, node: str, value: float) -> None:
-        known = self.codes.setdefault(column, set())
-        if value not in known:
-            known.add(value)
-            place = f" at node {node!r}" if node else ""
-            say(f"{column} is {value:.10g}{place}: taken as missing (--keep-codes keeps such values)")
+                    if (j, value) not in self._said_codes:
+                        self._said_codes.add((j, value))
+                        what = f"{self.features[j]} is {value:.10g}{f' at node {sample.node!r}' if sample.node else ''}"
+                        say(f"{what}: taken as missing (--keep-codes keeps such values)")
 
     def _hold_quiet(self, rows: NDArray[np.intp], x: NDArray[np.float64]) -> None:
         """Hold what says nothing by the first `LEAST_ROWS` samples of its node: counters, columns with two values."""
@@ -397,16 +349,7 @@ class Shard:
         self.live.add(names)
         self.rows |= {name: len(self.rows) + n for n, name in enumerate(names)}
         self._new.difference_update(names)
-        zeros = np.zeros(len(names))
-        empty = np.zeros((len(names), RING, len(self.features)))
-        self._recent = np.concatenate([self._recent, empty + np.nan])
-        self._fired = np.concatenate([self._fired, empty[:, 0]])
-        self._held = np.concatenate([self._held, empty[:, 0] + np.nan])
-        self._other = np.concatenate([self._other, empty[:, 0] + np.nan])
-        self._unusable = np.append(self._unusable, zeros.astype(np.int32))
-        self.counts = np.append(self.counts, zeros.astype(np.int64))
-        self.heard, self.score = np.append(self.heard, zeros), np.append(self.score, zeros)
-        self.standing = np.append(self.standing, zeros.astype(bool))
+        self._place(np.concatenate([self._nodes, self._new_nodes(len(names))]))
 
     def _recent_rows(self) -> NDArray[np.float64]:
         """The ring buffers, with zeros in rows that no sentence looks back at any more: they compress to nothing."""
@@ -426,10 +369,8 @@ class Shard:
                 "features": list(self.features),
                 "taken": self.taken,
                 "samples": self.samples,
-                "late": self.late.held(),
                 "positions": self.positions,
-                "clocks": {name: [clock.last, clock.gap, clock.back] for name, clock in self.clocks.items()},
-                "far": list(self._far.values()),
+                **self.order.stored(),
                 "judge": self.judge,
                 "incident": self.incidents.stored(),
                 "recent": packed(self._recent_rows()),
@@ -450,11 +391,9 @@ def packed(array: NDArray[np.float64]) -> str:
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array, "<f8").tobytes(), 1)).decode()
 
 
-def unpacked(text: str, shape: tuple[int, ...], fill: float = 0.0) -> NDArray[np.float64]:
-    """The numbers that `packed` was given; `fill` where a checkpoint of before has none."""
-    if not text:
-        return np.full(shape, fill, np.float64)
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").reshape(shape).astype(np.float64)
+def unpacked(text: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The numbers that `packed` was given."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").reshape(shape)
 
 
 def moved_by(state: PipelineState, origin: np.ndarray) -> PipelineState:

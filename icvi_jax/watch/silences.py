@@ -8,32 +8,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 from icvi_jax.checkpoint import container
+from icvi_jax.watch.alarms import Record
 
 MUTED, ACKNOWLEDGED = "muted.json", "acknowledged.json"
 LOOK_SECONDS = 1.0
 
 
 class Silences:
-    """Names of muted nodes, or of acknowledged incidents.
-
-    Parameters
-    ----------
-    folder : for the file; None keeps the names in memory.
-    file : its name.
-    """
+    """Names of muted nodes, or of acknowledged incidents; in memory where there is no folder."""
 
     def __init__(self, folder: Path | None = None, file: str = MUTED):
         self._path = folder / file if folder else None
         self._names: frozenset[str] = frozenset()
         self._looked, self._stamp = -LOOK_SECONDS, -1
         # whether an alarm is silenced by another program, by the name of the receiver that asks it
-        self.elsewhere: dict[str, Callable[[Mapping[str, object]], bool]] = {}
+        self.elsewhere: dict[str, Callable[[Record], bool]] = {}
 
-    def stop(self, record: Mapping[str, object], receiver: str) -> bool:
+    def stop(self, record: Record, receiver: str) -> bool:
         """Whether an alarm is suppressed: its node is muted, or it is silenced at another receiver."""
         if record["node"] in self.names:
             return True

@@ -73,17 +73,15 @@ class Stdin(Source):
 
     name = "standard input"
 
-    def __init__(self, folder: Path | None = None, descriptor: int | None = None):
-        if descriptor is None and sys.stdin is None:
+    def __init__(self, folder: Path | None = None):
+        if sys.stdin is None:
             raise ValueError("standard input is closed: nothing to watch")
-        self.folder, self._descriptor = folder, sys.stdin.fileno() if descriptor is None else descriptor
+        self.folder, self._descriptor = folder, sys.stdin.fileno()
 
     def open(self, watch: WatchLoop) -> None:
-        """Continue from the folder."""
         watch.open_journal(self.folder)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the complete lines that have come."""
         for lines in lines_of(self._descriptor):
             yield {ONLY: [Message(lines)]} if lines else {}
 

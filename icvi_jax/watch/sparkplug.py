@@ -24,11 +24,8 @@ Field = tuple[int, int | bytes]
 
 
 class Births:
-    """Metrics of all devices.
-
-    Parameters
-    ----------
-    ask : called with topic and payload of a message that asks an edge node for its births.
+    """Metrics of all devices; `ask` is called with topic and payload of a message that asks an edge node for its
+    births.
     """
 
     def __init__(self, ask: Callable[[str, bytes], object] = lambda topic, payload: None):

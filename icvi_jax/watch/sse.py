@@ -17,8 +17,7 @@ class Client:
 
     def __init__(self, seen: int):
         self.seen = seen  # number of the last event that was put into its queue
-        self.queue: asyncio.Queue[str | None] = asyncio.Queue(ROOM)
-        self.gone = False
+        self.queue: asyncio.Queue[str | None] = asyncio.Queue(ROOM)  # None: it is disconnected
 
 
 class Broadcaster:
@@ -52,7 +51,6 @@ class Broadcaster:
 
     def _let_go(self, client: Client) -> None:
         self.let_go += 1
-        client.gone = True
         self.clients.discard(client)
         while not client.queue.empty():
             client.queue.get_nowait()
@@ -62,12 +60,11 @@ class Broadcaster:
         """The messages to a browser, until it disconnects or is disconnected."""
         try:
             yield "retry: 2000\n\n"
-            while not client.gone and (text := await client.queue.get()) is not None:
+            while (text := await client.queue.get()) is not None:
                 yield text
         finally:
             self.clients.discard(client)
 
     def close(self) -> None:
-        """Disconnect all browsers: the watch ends."""
         for client in list(self.clients):
             self._let_go(client)

@@ -14,26 +14,16 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, urlsplit
 
-from icvi_jax.watch.sample import seconds
-from icvi_jax.watch.sinks import Sink
+from icvi_jax.watch.alarms import Record, begun_at
+from icvi_jax.watch.sinks import Refusal, Sink
 
 TIMEOUT = 10.0
-LATEST_TIME = 2.5e11  # the year 9999
 LONGEST_ANSWER = 1 << 24
 
 
-class Refusal(OSError):
-    """The receiver has answered that it does not take this alarm."""
-
-
 class Webhook(Sink):
-    """A POST of the alarm's JSON; the header `Idempotency-Key` has its id. Any answer but 2xx is a failure.
-
-    Parameters
-    ----------
-    url : where to.
-    cloudevents : put the alarm into an envelope of CloudEvents 1.0, structured JSON.
-    template : what to send instead, as `read_template` reads it.
+    """A POST of the alarm's JSON, or of an envelope of CloudEvents 1.0 (structured JSON), or of a template that
+    `read_template` has read; the header `Idempotency-Key` has its id. Any answer but 2xx is a failure.
     """
 
     def __init__(self, url: str, cloudevents: bool = False, template: object = None):
@@ -42,10 +32,8 @@ class Webhook(Sink):
         # Two hooks of one host have different names, and the rest of the address, which may be secret, is not shown.
         digest = hashlib.blake2b(url.encode(), digest_size=3).hexdigest()
         self.url, self.name = url, f"webhook {place.hostname} ({digest})"
-        self._opener = opener()
 
     def send(self, line: str) -> None:
-        """Post one alarm."""
         alarm = json.loads(line)
         headers = {"Idempotency-Key": quote(str(alarm["id"]))}
         if self.template is not None:
@@ -53,12 +41,11 @@ class Webhook(Sink):
         if self.cloudevents:
             line = json.dumps(enveloped(alarm))
             headers["Content-Type"] = "application/cloudevents+json; charset=utf-8"
-        post_json(self._opener, self.url, line, headers)
+        post_json(self.url, line, headers)
 
 
-def enveloped(alarm: Mapping[str, object]) -> dict[str, object]:
+def enveloped(alarm: Record) -> dict[str, object]:
     """An alarm in an envelope of CloudEvents: id and source together are unique, so that repeats are recognised."""
-    begun = seconds(alarm.get("time"))  # type: ignore[arg-type]  # as an alarm has it
     found: dict[str, object] = {
         "specversion": "1.0",
         "id": str(alarm["id"]),
@@ -68,7 +55,7 @@ def enveloped(alarm: Mapping[str, object]) -> dict[str, object]:
         "datacontenttype": "application/json",
         "data": alarm,
     }
-    if 1e9 < begun < LATEST_TIME:
+    if (begun := begun_at(alarm)) is not None:
         found["time"] = datetime.fromtimestamp(begun, UTC).isoformat().replace("+00:00", "Z")
     return found
 
@@ -116,37 +103,31 @@ def checked_url(option: str, url: str) -> SplitResult:
     return place
 
 
-def opener() -> urllib.request.OpenerDirector:
-    """What opens addresses, and refuses redirections."""
-    return urllib.request.build_opener(_NoMove)
-
-
-def post_json(
-    opened: urllib.request.OpenerDirector, url: str, text: str, headers: Mapping[str, str] | None = None
-) -> None:
-    """Post a text of JSON; raises `Refusal` for any answer but 2xx."""
-    known = {"Content-Type": "application/json", "User-Agent": "icvi-watch", **(headers or {})}
-    _answer(opened, urllib.request.Request(url, text.encode(), known, method="POST"), 1)
-
-
-def get_json(opened: urllib.request.OpenerDirector, url: str) -> Any:
-    """What an address answers, read as JSON."""
-    return json.loads(_answer(opened, urllib.request.Request(url, headers={"User-Agent": "icvi-watch"})))
-
-
-def _answer(
-    opened: urllib.request.OpenerDirector, request: urllib.request.Request, most: int = LONGEST_ANSWER
-) -> bytes:
-    try:
-        with opened.open(request, timeout=TIMEOUT) as answer:
-            return bytes(answer.read(most))
-    except HTTPError as error:
-        error.close()  # it holds the connection
-        raise Refusal(str(error)) from None
-
-
 class _NoMove(urllib.request.HTTPRedirectHandler):
     """Refuses redirections: the POST would become a GET, and the alarm would be lost."""
 
     def redirect_request(self, *_: object) -> None:
         """Nowhere."""
+
+
+OPENER = urllib.request.build_opener(_NoMove)
+
+
+def post_json(url: str, text: str, headers: Mapping[str, str] | None = None) -> None:
+    """Post a text of JSON; raises `Refusal` for any answer but 2xx."""
+    _answer(urllib.request.Request(url, text.encode(), {"Content-Type": "application/json", **(headers or {})}))
+
+
+def get_json(url: str) -> Any:
+    """What an address answers, read as JSON."""
+    return json.loads(_answer(urllib.request.Request(url)))
+
+
+def _answer(request: urllib.request.Request) -> bytes:
+    request.add_header("User-Agent", "icvi-watch")
+    try:
+        with OPENER.open(request, timeout=TIMEOUT) as answer:
+            return bytes(answer.read(LONGEST_ANSWER))
+    except HTTPError as error:
+        error.close()  # it holds the connection
+        raise Refusal(str(error)) from None

@@ -14,7 +14,7 @@ duckdb = pytest.importorskip("duckdb")
 
 from icvi_jax.cli import main  # noqa: E402
 from icvi_jax.tables import out_of_core as large  # noqa: E402
-from icvi_jax.watch.locking import locked  # noqa: E402
+from icvi_jax.watch.journal import locked  # noqa: E402
 
 NODES, STEPS = 12, 300
 

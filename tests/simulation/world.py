@@ -34,6 +34,7 @@ from icvi_jax.watch.loop import Rules, WatchLoop
 from icvi_jax.watch.page_data import fleet_view, summary
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.ring_buffers import RingBuffers
+from icvi_jax.watch.sinks import Sink
 from icvi_jax.watch.source import ONLY, Message
 from icvi_jax.watch.sse import ROOM, Broadcaster
 
@@ -110,7 +111,7 @@ class Lines:
         pass
 
 
-class Hook:
+class Hook(Sink):
     """A receiver of alarms that is away, or takes an alarm and says that it did not."""
 
     name = "hook"

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from icvi_jax.watch.decode import Decoder
 from icvi_jax.watch.device_formats import line_protocol
 from icvi_jax.watch.json_and_csv import Reader
 from icvi_jax.watch.mqtt import message_of
@@ -37,9 +36,9 @@ def test_a_row_of_the_table(row):
         arrival = SimpleNamespace(topic=topic, payload=bytes.fromhex(digits), mid=1, qos=1, dup=False, retain=False)
         message = message_of(arrival, births=Births())
         lines = [(one, message.node) for one in message.lines]
-    intake = Decoder(Reader(node=pattern[1] if pattern else "node"))
-    found = [[sample.node, sample.time, list(sample.x)] for sample in intake.samples(lines)]
-    assert found == json.loads(told.strip("`")) and not intake.bad
+    reader = Reader(node=pattern[1] if pattern else "node")
+    found = [[sample.node, sample.time, list(sample.x)] for sample in reader.samples(lines)]
+    assert found == json.loads(told.strip("`")) and not reader.bad
 
 
 # Written with the official schema (the generated code in pysparkplug 0.6.1)
@@ -64,16 +63,16 @@ def test_sparkplug_names_by_number_keeps_what_did_not_change_and_asks_for_births
         (1700000002500, 2.0),
     ]
     assert told("DDEATH", DATA) == [] and told("STATE", "00") == []
-    intake = Decoder(Reader())
+    reader = Reader()
     bad = [births.lines_of("spBv1.0/g/DDATA/e/d", bytes.fromhex(BIRTH)[:cut]) for cut in range(2, 46)]
-    assert intake.samples((line, "") for lines in bad for line in lines) is not None  # nothing stops it
+    assert reader.samples((line, "") for lines in bad for line in lines) is not None  # nothing stops it
 
 
 def test_arrays_of_different_lengths_and_texts_are_bad_lines():
-    intake = Decoder(Reader())
+    reader = Reader()
     lines = ['{"node": "a", "time": [1, 2], "v": [3]}', "[1, 2]", '["a"]', "[[[[[[[[[[1]]]]]]]]]]", '{"v": {}}']
-    assert intake.samples((line.encode(), "") for line in lines) == [] and intake.bad == len(lines)
-    assert intake.samples([(b'{"node": "a", "time": 1, "v": 3}', "")])[0].x == (3.0,)
+    assert reader.samples((line.encode(), "") for line in lines) == [] and reader.bad == len(lines)
+    assert reader.samples([(b'{"node": "a", "time": 1, "v": 3}', "")])[0].x == (3.0,)
 
 
 def test_line_protocol_has_escapes_and_is_not_taken_for_csv():

@@ -14,7 +14,7 @@ from icvi_jax.watch import retry
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import Printer, open_sinks
+from icvi_jax.watch.sinks import Printer
 from icvi_jax.watch.webhook import Webhook
 
 
@@ -100,10 +100,12 @@ def test_alarms_to_a_kafka_topic(require):
     require("confluent_kafka")
     from confluent_kafka import Consumer, Producer
 
+    from icvi_jax.watch.kafka import Topic
+
     cluster = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1})
     broker = next(iter(cluster.list_topics("alarms", timeout=60).brokers.values()))
     servers = f"{broker.host}:{broker.port}"
-    (topic,) = open_sinks((), None, (servers, "alarms"))
+    topic = Topic(servers, "alarms")
     watch = begun(sinks=[topic.name])
     watch.take(taken(samples()))
     sender = Sender(topic, lambda: [watch.store]).start()
@@ -122,7 +124,7 @@ def test_alarms_to_an_mqtt_topic(require, tmp_path, capsys):
     require("mosquitto", "paho")
     from test_broker import Broker
 
-    from icvi_jax.watch.mqtt import Subscription
+    from icvi_jax.watch.mqtt import Publisher, Subscription
     from icvi_jax.watch.source import ONLY
 
     broker = Broker(tmp_path)
@@ -131,7 +133,7 @@ def test_alarms_to_an_mqtt_topic(require, tmp_path, capsys):
     listener = Subscription(where, "site/alarms", None)
     listener.connect()
     until(lambda: "listening" in capsys.readouterr().err, "the subscription")
-    (topic,) = open_sinks((), (where, "site/alarms"), None)
+    topic = Publisher(where, "site/alarms")
     watch = begun(sinks=[topic.name])
     watch.take(taken(samples()))
     sender = Sender(topic, lambda: [watch.store]).start()

@@ -13,16 +13,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_plugs import alarm, pipe
+from test_plugs import alarm
 from watching import COMMAND, PATIENCE, lines, samples, until
 
 from icvi_jax.cli import main
 from icvi_jax.watch import retry
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.retry import Sender
-from icvi_jax.watch.service import Service, open_plugs
-from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.webhook import Refusal
+from icvi_jax.watch.sinks import Refusal
 
 NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
@@ -110,14 +108,15 @@ def receiver():
 @pytest.fixture
 def plug(receiver, monkeypatch):
     """Makes sinks for the receiver, and closes them."""
+    from icvi_jax.watch.otlp import Otlp
+
     monkeypatch.setattr("icvi_jax.watch.otlp.TIMEOUT", 0.5)  # no time to try again: the sender does
     made = []
 
     def make(fleet=None, **env):
         for name, value in env.items():
             monkeypatch.setenv(name, value)
-        service = Service(otlp=receiver.url, worst=2)
-        made.extend(open_plugs(service, pipe(), None, Silences(), lambda: fleet or a_fleet()))
+        made.append(Otlp(receiver.url, fleet or a_fleet(), 2))
         return made[-1]
 
     yield make
@@ -244,8 +243,10 @@ def test_one_kind_can_be_left_out(plug, receiver):
 def test_bad_settings_are_refused_at_the_start(receiver, monkeypatch, url, env, said):
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    from icvi_jax.watch.otlp import Otlp
+
     with pytest.raises(ValueError) as error:
-        open_plugs(Service(otlp=url), pipe(), None, Silences(), a_fleet)
+        Otlp(url, a_fleet())
     assert said in str(error.value) and "\n" not in str(error.value)
 
 

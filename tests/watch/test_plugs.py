@@ -16,15 +16,15 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 from test_broker import Broker, free_port
-from watching import PATIENCE, until
+from watching import PATIENCE, begun, until
 
+from icvi_jax.cli.options import Feed, ServiceOptions
+from icvi_jax.cli.watch import open_sinks, page_link
 from icvi_jax.watch import retry
 from icvi_jax.watch.alertmanager import EVENT_SECONDS, Alertmanager
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.retry import Sender
-from icvi_jax.watch.service import Service, open_plugs, page_link
 from icvi_jax.watch.silences import Silences
-from icvi_jax.watch.sinks import open_sinks
 from icvi_jax.watch.webhook import Webhook, read_template
 
 
@@ -132,8 +132,7 @@ def test_silences_there_stop_other_receivers_and_not_the_alertmanager(receiver):
     receiver.silences = [{"status": {"state": "active"}, "matchers": matchers}]
     receiver.silences += [{"status": {"state": "expired"}, "matchers": [{"name": "node", "value": "cellar"}]}]
     silences = Silences()
-    service = Service(alertmanager=(receiver.url,))
-    (one,) = open_plugs(service, pipe(), None, silences)
+    (one,) = open_sinks(Feed(), ServiceOptions(alertmanager=(receiver.url,)), begun(pipe=pipe()), silences)
     one.beat(set())
     for node, cause, stopped in (("roof", None, True), ("roof", "bar", False), ("cellar", None, False)):
         record = json.loads(alarm(node=node, cause=cause))
@@ -153,9 +152,9 @@ def test_an_alertmanager_that_is_down_gets_all_later_and_nobody_waits(receiver, 
     one = Alertmanager(receiver.url, ["xb"], resend=0.1)
     store = Store(sinks=[one.name])
     sender = Sender(one, lambda: [store]).start()
-    begun = time.monotonic()
+    start = time.monotonic()
     store.add(1, [(f"a{n}", alarm(number=n, node=f"n{n}")) for n in range(5)])
-    assert time.monotonic() - begun < 5  # the watch only stores
+    assert time.monotonic() - start < 5  # the watch only stores
     until(lambda: sender.failed >= 2, "attempts")
     assert store.left(one.name) == 5
     receiver.status = 200
@@ -207,6 +206,10 @@ def test_a_real_alertmanager_takes_them_and_its_silences_stop_ours(tmp_path):
         process.wait(30)
 
 
+def opened(**options):
+    return open_sinks(Feed(), ServiceOptions(**options), begun(pipe=pipe()), Silences())
+
+
 def test_bad_forms_of_webhooks_are_refused_at_the_start(write):
     for text, said in (
         ("{", "expected a file of JSON"),
@@ -216,9 +219,9 @@ def test_bad_forms_of_webhooks_are_refused_at_the_start(write):
         with pytest.raises(ValueError, match=said):
             read_template(str(write(text, "t.json")))
     with pytest.raises(ValueError, match="--cloudevents: needs --webhook"):
-        open_sinks((), None, None, (), True)
+        opened(cloudevents=True)
     with pytest.raises(ValueError, match="give only one"):
-        open_sinks(("http://a",), None, None, (), True, str(write("{}", "t.json")))
+        opened(webhook=("http://a",), cloudevents=True, webhook_text=str(write("{}", "t.json")))
 
 
 def test_a_cloudevent_and_a_text_for_slack(receiver, write):

@@ -8,7 +8,7 @@ import sys
 
 from watching import PATIENCE
 
-from icvi_jax.watch.service import Interrupts
+from icvi_jax.watch.loop import Interrupts
 
 
 def taken(batches):
@@ -47,7 +47,7 @@ def test_an_interrupt_raises_nothing_inside_the_code_of_others():
 
 COLLECTED = """
 import gc, signal
-from icvi_jax.watch.service import Interrupts
+from icvi_jax.watch.loop import Interrupts
 
 def callback(phase, info):
     signal.raise_signal(signal.SIGTERM)
@@ -67,7 +67,7 @@ print(list(Interrupts().between(batches())))
 def test_asked_twice_it_ends_at_once():
     code = """
 import signal
-from icvi_jax.watch.service import Interrupts
+from icvi_jax.watch.loop import Interrupts
 for batch in Interrupts().between([1]):
     signal.raise_signal(signal.SIGINT)
     print("heard", flush=True)

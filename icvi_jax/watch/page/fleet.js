@@ -63,9 +63,8 @@ function partsOf(rows, flip) {
   return rows.map((r) => r.values.map((v) => v === null ? NaN : flip ? (high - scaled(v)) / (high - low) : (scaled(v) - low) / (high - low)));
 }
 function word(n) {
-  if (n.muted) return ["muted", ""];
-  if (n.standing) return ["distress", "distress"];
-  if (n.silent) return ["silent", "silent"];
+  if (n.state === "muted") return ["muted", ""];
+  if (n.state === "distress" || n.state === "silent") return [n.state, n.state];
   return n.alarmed === null ? ["", ""] : [`${n.last} ${ago(n.alarmed)} ago`.replace("now ago", "now"), n.last];
 }
 export function drawFleet(fleet, chosen) {
@@ -90,7 +89,7 @@ export function drawFleet(fleet, chosen) {
     score.textContent = n.score === null ? "–" : neat(+n.score.toFixed(2));
     state.textContent = state.title = text; state.className = style;
     heard.textContent = ago(n.heard);
-    row.className = (n.name === chosen ? "chosen " : "") + (n.muted ? "muted" : "");
+    row.className = (n.name === chosen ? "chosen " : "") + (n.state === "muted" ? "muted" : "");
     drawStrip(strip.firstChild, n, parts[i], width, fleet.strip, none);
   });
   const bar = make("canvas"), g = sized(bar, 120, 12);

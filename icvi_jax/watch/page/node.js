@@ -20,9 +20,8 @@ export function drawNode(node) {
   $("who").textContent = shortened(n.name || "(no name)", 70); $("who").title = n.name;
   $("mute").textContent = n.muted ? "Unmute" : "Mute";
   $("mute").title = "a muted node ranks last, and its alarms are not sent to receivers";
-  const state = [n.standing && "in distress", n.silent && "silent", n.muted && "muted"].filter(Boolean).join(", ");
-  const k = n.k.at(-1);
-  $("about").textContent = `${state ? state + "; " : ""}score ${n.score === null ? "–" : neat(+n.score.toFixed(2))}; ${count(k ?? 0, "cluster", "clusters")}; heard ${ago(n.heard)}${n.heard >= 1.5 ? " ago" : ""}; ${count(n.seen, "sample", "samples")}, the last ${T} shown.`;
+  const state = { distress: "in distress; ", silent: "silent; ", muted: "muted; " }[n.state] || "";
+  $("about").textContent = `${state}score ${n.score === null ? "–" : neat(+n.score.toFixed(2))}; ${count(n.k, "cluster", "clusters")}; heard ${ago(n.heard)}${n.heard >= 1.5 ? " ago" : ""}; ${count(n.seen, "sample", "samples")}, the last ${T} shown.`;
   $("trust").hidden = !n.trust;
   if (n.trust) showTrust(n.trust.word, n.trust.text);
   curves();
