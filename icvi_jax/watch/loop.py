@@ -115,11 +115,9 @@ class Partition:
     def counts(self) -> Counts:
         """What was counted: samples over all restarts, or since this process has a part that it shares."""
         shard, bad = self.shard, self.reader.bad
-        return (
-            Counts(shard.samples - self._before, self.alarms, bad, shard.old, shard.refused)
-            if shard
-            else Counts(bad=bad)
-        )
+        if shard is None:
+            return Counts(bad=bad)
+        return Counts(shard.samples - self._before, self.alarms, bad, shard.old, shard.refused)
 
     def accept(self, messages: Sequence[Message]) -> None:
         """Decode messages that are new, and write their samples to the journal."""

@@ -58,17 +58,11 @@ class Otlp(Sink):
         self._heard = _LastError()
         self._logger.addHandler(self._heard)
         self._logger.propagate = False  # the sender reports what goes wrong, once
-        wanted = {name: os.environ.get(f"OTEL_{name}_EXPORTER", "otlp") for name in ("LOGS", "METRICS")}
-        for name, kind in wanted.items():
-            if kind not in ("otlp", "none"):
-                raise ValueError(f"OTEL_{name}_EXPORTER={kind}: expected otlp or none")
         base = url.rstrip("/")
-        self._logs = OTLPLogExporter(f"{base}/v1/logs", timeout=TIMEOUT) if wanted["LOGS"] == "otlp" else None
-        self._metrics = (
-            OTLPMetricExporter(f"{base}/v1/metrics", timeout=TIMEOUT) if wanted["METRICS"] == "otlp" else None
-        )
-        known: dict[str, str] = {"service.name": "icvi", "service.instance.id": str(uuid.uuid4())}
-        known["host.name"], version = socket.gethostname(), _version()
+        self._logs = OTLPLogExporter(f"{base}/v1/logs", timeout=TIMEOUT) if _is_wanted("LOGS") else None
+        self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=TIMEOUT) if _is_wanted("METRICS") else None
+        version = _version()
+        known = {"service.name": "icvi", "service.instance.id": str(uuid.uuid4()), "host.name": socket.gethostname()}
         known |= {"service.version": version} if version else {}
         self.resource = Resource.create(known).merge(OTELResourceDetector().detect())  # what the user says wins
         self.scope = InstrumentationScope("icvi_jax.watch", version)
@@ -181,6 +175,13 @@ class _LastError(logging.Handler):
         text = record.getMessage()
         if "due to timeout" not in text or not self.last.startswith("Transient"):
             self.last = text
+
+
+def _is_wanted(name: str) -> bool:
+    kind = os.environ.get(f"OTEL_{name}_EXPORTER", "otlp")
+    if kind not in ("otlp", "none"):
+        raise ValueError(f"OTEL_{name}_EXPORTER={kind}: expected otlp or none")
+    return kind == "otlp"
 
 
 def _interval() -> float:
