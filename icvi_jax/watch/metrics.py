@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -60,27 +59,33 @@ def exposition(watch: WatchLoop, worst: int) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SimpleNamespace(collect=lambda: _families(watch, worst)))
+    registry.register(Collector(watch, worst))
     return generate_latest(registry)
 
 
-def _families(watch: WatchLoop, worst: int) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+class Collector:
+    """The metrics in the classes of the client library."""
 
-    scores = fleet_scores(watch, worst)
-    yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
-    for field, name, about, _ in COUNTERS:
-        yield CounterMetricFamily(f"icvi_{name}", about, getattr(watch, field))
-    yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
-    # not the label `quantile`: that is of summaries, and this is a gauge
-    levels = GaugeMetricFamily("icvi_score", LEVELS, labels=["share"])
-    for share, level in scores.levels.items():
-        levels.add_metric([f"{share:g}"], level)
-    yield levels
-    each = GaugeMetricFamily("icvi_worst_score", WORST, labels=["rank", "node"])
-    for rank, name, score in scores.worst:
-        each.add_metric([str(rank), name], score)
-    yield each
+    def __init__(self, watch: WatchLoop, worst: int):
+        self.watch, self.worst = watch, worst
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        scores = fleet_scores(self.watch, self.worst)
+        yield GaugeMetricFamily("icvi_nodes", "Nodes so far", scores.nodes)
+        for field, name, about, _ in COUNTERS:
+            yield CounterMetricFamily(f"icvi_{name}", about, getattr(self.watch, field))
+        yield GaugeMetricFamily("icvi_distressed_nodes", "Nodes in distress now", scores.distressed)
+        # not the label `quantile`: that is of summaries, and this is a gauge
+        levels = GaugeMetricFamily("icvi_score", LEVELS, labels=["share"])
+        for share, level in scores.levels.items():
+            levels.add_metric([f"{share:g}"], level)
+        yield levels
+        worst = GaugeMetricFamily("icvi_worst_score", WORST, labels=["rank", "node"])
+        for rank, name, score in scores.worst:
+            worst.add_metric([str(rank), name], score)
+        yield worst
 
 
 @contextmanager
