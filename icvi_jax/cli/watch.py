@@ -75,8 +75,8 @@ def _choosing_k(model: Model, folder: Path | None, nodes: int | None) -> tuple[M
     if kept:
         return replace(model, k="auto" if kept == Portfolio.__name__ else SequentialKMeans.usual), []
     if nodes is None and leaves_k_open(model):
-        note = f"k is chosen live; with --nodes above {MANY:,}, k is {SequentialKMeans.usual}, as for files"
-        return choosing_k(model)[0], [note]
+        many = f"for more than {MANY:,} nodes give --nodes: k is then {SequentialKMeans.usual}, as for files"
+        return choosing_k(model)[0], [f"k is chosen live; {many}"]
     return choosing_k(model, nodes or 1)
 
 
