@@ -113,6 +113,14 @@ def test_compiled_steps_are_as_the_plain_loop_has_them(part):
         assert events.merge.into.any(1).sum() > 5 and events.shown.k.max() > 3, "too little happens for a test"
 
 
+def test_traffic_between_more_slots_than_are_written_out():
+    """One stream as one of many, as `run` has it: with more than sixteen slots, its pairs are a list."""
+    X = moving(2, 200)
+    state, events = follow(icvi.MergeSplit(slots=18, traffic=0.5), X[:, :, None], backend("numpy"))
+    np.testing.assert_array_equal(events.shown.cluster[:, 0], [r["cluster"] for r in mergesplit.run(X, 18, traffic=0.5)])
+    assert state.active.all(), "some slots were never used: too little happens for a test"
+
+
 def test_clusters_that_touch_are_told_apart_by_the_traffic_between_them():
     """Two Gaussians in eight features, five spreads apart: by distances alone everything is linked."""
     rng = np.random.default_rng(0)

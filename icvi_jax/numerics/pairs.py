@@ -212,6 +212,9 @@ class Pairs:
         """The terms of a symmetric f from the array (k, k, *streams) that `matrix` makes of them."""
         if self.square:
             return [matrix]
+        if self.list:
+            rows = self.xp.reshape(matrix, (self.k * self.k, *matrix.shape[2:]))
+            return [self._take(rows, tuple(i * self.k + j for i, j in zip(*ends_of(self.k))))]
         return [matrix[i, i + 1 :, ...] if self.triangle else matrix[i, ...] for i in range(self.k - self.triangle)]
 
     def row_total(self, terms: Terms) -> Array:
