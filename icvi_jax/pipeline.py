@@ -119,7 +119,7 @@ class Pipeline:
             asks = [f"the index {index.name!r}" for index in self.indices if index.grouped] or ['Panel(of="clusters")']
             needed = "a clusterer with several prototypes per cluster, such as MergeSplit"
             raise ValueError(f"Pipeline(clusterer={type(self.clusterer).__name__}): {asks[0]} needs {needed}")
-        if self.clusterer is not None and type(self.clusterer).prototypes is not Clusterer.prototypes:
+        if getattr(type(self.clusterer), "prototypes", None) is not None:  # a method, as it was before 0.3
             name, wanted = type(self.clusterer).__name__, "make `prototypes` a property of its state, not a method here"
             raise ValueError(f"Pipeline(clusterer={name}): {wanted}")
         known = [index.name for index in self.indices] + ([] if self.clusterer is None else [SURPRISE])

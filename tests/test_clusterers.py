@@ -117,7 +117,8 @@ def test_traffic_between_more_slots_than_are_written_out():
     """One stream as one of many, as `run` has it: with more than sixteen slots, its pairs are a list."""
     X = moving(2, 200)
     state, events = follow(icvi.MergeSplit(slots=18, traffic=0.5), X[:, :, None], backend("numpy"))
-    np.testing.assert_array_equal(events.shown.cluster[:, 0], [r["cluster"] for r in mergesplit.run(X, 18, traffic=0.5)])
+    want = [r["cluster"] for r in mergesplit.run(X, 18, traffic=0.5)]
+    np.testing.assert_array_equal(events.shown.cluster[:, 0], want)
     assert state.active.all(), "some slots were never used: too little happens for a test"
 
 

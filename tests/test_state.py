@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
+from icvi_jax.clusterers.base import prototypes_of
 from icvi_jax.engine.executor import Engine, fresh
 
 INDICES = (icvi.XieBeni(), icvi.DaviesBouldin())
@@ -77,7 +78,7 @@ def test_its_panel_is_that_of_the_last_sample(name, way):
     if pipe.clusterer is None:
         assert state.panel.prototypes.centers.shape == (0, 2, 4) and state.panel.prototypes.active.shape == (0, 4)
     else:
-        equal(state.panel.prototypes, pipe.clusterer.prototypes(state.clusterer))
+        equal(state.panel.prototypes, prototypes_of(state.clusterer))
     if pipe.panel is None:
         assert state.panel.statistics == {}
         return

@@ -8,19 +8,7 @@ from icvi_jax.spec import public_names as _public_names
 
 
 class ClustererEntry(_NamedTuple):
-    """One clusterer: its class, the first line of its docstring (`purpose`), and its class variables.
-
-    Attributes
-    ----------
-    name : its name on the command line, such as "sk-means".
-    clusterer : its class.
-    size : the field with the number of slots: "k", "capacity" or "slots".
-    finds_k : whether it finds the number of clusters; otherwise it is given.
-    purpose : what it is for.
-    cost : arithmetic per sample, with k slots and p features.
-    forgets : what happens to old samples.
-    avoid : when not to use it.
-    """
+    """One clusterer: its class, the first line of its docstring as `purpose`, its class variables; see `Clusterer`."""
 
     name: str
     clusterer: type[Clusterer]
@@ -52,12 +40,11 @@ def catalogue() -> tuple[ClustererEntry, ...]:
     from icvi_jax.clusterers import listing  # here: a clusterer in the listing may import from this package
 
     parts = (part for part in vars(listing).values() if isinstance(part, type) and issubclass(part, Clusterer))
-    return tuple(_entry(part) for part in parts)
-
-
-def _entry(part: type[Clusterer]) -> ClustererEntry:
-    purpose = (part.__doc__ or "").strip().splitlines()[0]
-    return ClustererEntry(part.name, part, part.size, part.finds_k, purpose, part.cost, part.forgets, part.avoid)
+    purpose = {part: (part.__doc__ or "").strip().splitlines()[0] for part in parts}
+    return tuple(
+        ClustererEntry(part.name, part, part.size, part.finds_k, what, part.cost, part.forgets, part.avoid)
+        for part, what in purpose.items()
+    )
 
 
 globals()["__all__"] = _public_names(globals())

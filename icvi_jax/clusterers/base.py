@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 from icvi_jax.numerics.arrays import namespace, squares
 from icvi_jax.types import Array, DType, Event, Namespace, Prototypes, State
 
 
-@runtime_checkable
-class Prototyped(Protocol):
-    """A state of a clusterer whose events have names or masses, which its centres and active slots do not tell."""
-
-    @property
-    def prototypes(self) -> Prototypes:
-        """The prototypes of the last event."""
-
-
 def prototypes_of(state: State) -> Prototypes:
-    """What a clusterer's state tells of its prototypes: its property of this name, or its centres and active slots."""
-    if isinstance(state, Prototyped):
-        return state.prototypes
+    """The prototypes of the last event, from a clusterer's state: its `prototypes`, or its centres and active slots."""
     try:
-        return Prototypes(state.centers, state.active)
+        return getattr(state, "prototypes", None) or Prototypes(state.centers, state.active)
     except AttributeError:
         needs = "`centers` (k, p, *streams) and `active` (k, *streams), or a property `prototypes`"
         raise ValueError(f"the state of a clusterer needs {needs}; {type(state).__name__} has neither") from None
@@ -48,8 +37,10 @@ class Clusterer(ABC):
     grouped : whether a cluster may have several slots: then prototypes have names.
     local : whether a sample changes few slots and events say which, `Event.moved`: then what indices compute for each
         pair of slots is kept from step to step, and only the pairs of those slots are computed again.
-    size, finds_k, cost, forgets, avoid : for the catalogue; see `icvi_jax.clusterers.catalogue`.
-    usual : the default size on the command line.
+    size : the field with the number of slots: "k", "capacity" or "slots"; `usual` is its default on the command line.
+    finds_k : whether it finds the number of clusters; otherwise it is given.
+    cost : arithmetic per sample, with k slots and p features.
+    forgets, avoid : what happens to old samples; when not to use it.
     """
 
     name: ClassVar[str]
@@ -76,10 +67,6 @@ class Clusterer(ABC):
         """The fewest samples a stream must have for this clusterer to start."""
         return 1
 
-    def prototypes(self, state: State) -> Prototypes:
-        """What a state tells of its prototypes: those of the last event; see `prototypes_of`."""
-        return prototypes_of(state)
-
     @abstractmethod
     def init(self, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> State:
         """The state before any sample."""
@@ -95,6 +82,5 @@ def surprise(e: Array, active: Array, seen: Array) -> Array:
     NaN where there is no centre yet and where the sample is missing.
     """
     xp = namespace(e)
-    d = squares(e, 1)
-    nearest = xp.min(xp.where(active, d, xp.full_like(d, xp.inf)), axis=0)
-    return xp.where(seen & xp.any(active, axis=0), nearest, xp.full_like(nearest, xp.nan))
+    nearest = xp.min(xp.where(active, squares(e, 1), xp.inf), axis=0)
+    return xp.where(seen & xp.any(active, axis=0), nearest, xp.nan)

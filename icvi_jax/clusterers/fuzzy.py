@@ -91,21 +91,21 @@ class FuzzyCMeans(Clusterer):
         seed = (slots(d, self.k) == seat(squares(x - seeds, 1), active, seen, distinct=True)) & ~active
         moves = seen & ~xp.any(seed, axis=0)
 
-        largest = xp.max(xp.where(active, d, xp.zeros_like(d)), axis=0)
+        largest = xp.max(xp.where(active, d, 0.0), axis=0)
         some = largest > 0  # otherwise all centres and the sample are equal: equal shares
-        kept = xp.where(some, d / xp.where(some, largest, xp.ones_like(largest)) + 1e-12, xp.ones_like(d))
+        kept = xp.where(some, d / xp.where(some, largest, 1.0) + 1e-12, 1.0)
         u = xp.where(moves, ellipsoid.fuzzy(kept, active, 1 / (m - 1)), xp.astype(seed, x.dtype))
-        w = xp.where(moves, weights(u, m), xp.zeros_like(u))
-        fade = xp.where(moves, cast(self.forgetting, x), xp.ones_like(largest))
+        w = xp.where(moves, weights(u, m), 0.0)
+        fade = xp.where(moves, cast(self.forgetting, x), 1.0)
         mass, rate = share(N, fade, w)
         new = FuzzyState(
             xp.where(seed[:, None, ...], x, v + rate[:, None, ...] * e),
             xp.where(seed[:, None, ...], x, seeds),
-            xp.where(seed, xp.ones_like(mass), mass),
+            xp.where(seed, 1.0, mass),
             active | seed,
             xp.where(seen, active[-1, ...], ready),  # slots fill in order
         )
-        label = position(seen & new.active & smallest(xp.where(new.active, -u, xp.ones_like(u))))
+        label = position(seen & new.active & smallest(xp.where(new.active, -u, 1.0)))
         none = xp.zeros_like(seen)
         event = Event(
             x=x,

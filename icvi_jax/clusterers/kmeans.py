@@ -102,11 +102,11 @@ class SequentialKMeans(Clusterer):
         hit = slot == slots(d, self.k)
         n = n + xp.astype(hit & (n < COUNT_LIMIT), n.dtype)
         u = xp.astype(hit, x.dtype)
-        rate = larger(u / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), u * (1 / memory))
+        rate = larger(u / xp.astype(xp.where(n > 0, n, 1), x.dtype), u * (1 / memory))
         new = KMeansState(v + rate[:, None, ...] * e, n, xp.where(seen, full, ready))
         none = xp.zeros_like(seen)
         paper = self.warmup == "paper"
-        label = xp.where(slot < self.k, slot, xp.full_like(slot, -1))
+        label = xp.where(slot < self.k, slot, -1)
         event = Event(
             x=x,
             u=u,

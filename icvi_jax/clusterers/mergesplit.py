@@ -8,7 +8,7 @@ import math
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.numerics import neighbour_counts as traffic_of
+from icvi_jax.numerics import neighbour_counts
 from icvi_jax.numerics.arrays import (
     advance,
     cast,
@@ -138,16 +138,16 @@ class MergeSplit(Clusterer):
         xp, K = namespace(x), self.slots
         v, q, active, spread = state.centers, state.radius, state.active, state.spread
         once = 1 / cast(self.mass_memory, x)
-        n = xp.where(active & seen, larger((1 - once) * state.mass, cast(1e-12, x)), state.mass)
+        n = xp.where(active & seen, larger((1 - once) * state.mass, 1e-12), state.mass)
         e = x - v
         d = squares(e, 1)
-        d = xp.where(active, d, xp.full_like(d, far(d.dtype, xp)))
+        d = xp.where(active, d, far(d.dtype, xp))
         hit = active & seen & smallest(d)
         some, full = active[0, ...], active[-1, ...]  # slots fill in order
-        d = xp.where(some, xp.min(d, axis=0), xp.zeros_like(spread))
+        d = xp.where(some, xp.min(d, axis=0), 0.0)
 
-        cost, first, second = cheapest_merge(v, xp.where(active, n, xp.ones_like(n)))
-        cost = xp.where(full, cost, xp.zeros_like(cost))
+        cost, first, second = cheapest_merge(v, xp.where(active, n, 1.0))
+        cost = xp.where(full, cost, 0.0)
         mass, radius = pointed(n, hit), pointed(q, hit)
         apart = ~some | ((d > cast(self.far, x) ** 2 * spread) & (d > 0))
         spared = ~full | ~xp.any(hit & (first | second), axis=0)
@@ -166,22 +166,24 @@ class MergeSplit(Clusterer):
         fresh = advance(state.fresh, born & ~split)
 
         samples = advance(state.samples, seen)
-        rate = larger(1 / xp.astype(larger(samples, xp.ones_like(samples)), x.dtype), once)
+        rate = larger(1 / xp.astype(larger(samples, 1), x.dtype), once)
         capped = xp.where(born & (samples > 2 * K), smaller(d, 9 * spread), d)
         spread = xp.where(seen, spread + rate * (capped - spread), spread)
         traffic, busy = state.traffic, None
         if traffic is not None:
-            two = traffic_of.nearest_two(x, state.centers, active & seen)
-            keep = xp.where(seen, 1 - once, xp.ones_like(once))
-            pairs, terms = traffic_of.followed(traffic, keep, two, merge, (hit & split, new), pointed(n, new))
-            traffic, busy = pairs.matrix(terms, 0.0), traffic_of.busy(pairs, terms, n, self.traffic)
+            two = neighbour_counts.nearest_two(x, state.centers, active & seen)
+            keep = xp.where(seen, 1 - once, 1.0)
+            pairs, terms = neighbour_counts.update_counts(
+                traffic, keep, two, merge, (hit & split, new), pointed(n, new)
+            )
+            traffic, busy = pairs.matrix(terms, 0.0), neighbour_counts.is_busy(pairs, terms, n, self.traffic)
         linked, home = group_slots((v, n, q), active | new, spread, drop_links(state.linked, new), busy)
         names, fresh, k = name_components(home, n, names, active | new, fresh)
 
         made = MergeSplitState(v, n, q, active | new, names, linked, spread, samples, fresh, traffic)
         given = new | joins
         name, none = pointed(names, given), xp.zeros_like(seen)
-        name = xp.where(seen, name, xp.full_like(name, -1))
+        name = xp.where(seen, name, -1)
         event = Event(
             x=x,
             u=xp.astype(given, x.dtype),
@@ -211,8 +213,8 @@ def absorb_sample(slots: Slots, e: Array, d: Array, hit: Array, least: Array) ->
     xp = namespace(e)
     v, n, q = slots
     n = n + xp.astype(hit, n.dtype)
-    g = larger(1 / xp.where(n > 0, n, xp.ones_like(n)), least)
-    g = xp.where(hit, g, xp.zeros_like(g))
+    g = larger(1 / xp.where(n > 0, n, 1.0), least)
+    g = xp.where(hit, g, 0.0)
     return v + g[:, None, ...] * e, n, (1 - g) * (q + g * d)
 
 
@@ -220,7 +222,7 @@ def merge_slots(slots: Slots, merge: tuple[Array, Array]) -> Slots:
     """Merge two slots: the slot of the first mask of `merge` gets the members of both."""
     xp = namespace(slots[0])
     (va, na, qa), (vb, nb, qb) = (tuple(pointed(a, mask) for a in slots) for mask in merge)
-    m = xp.where(na > 0, na + nb, xp.ones_like(na))
+    m = xp.where(na > 0, na + nb, 1.0)
     v = (na * va + nb * vb) / m
     q = (na * qa + nb * qb) / m + na * nb * squares(va - vb) / (m * m)
     old_v, old_n, old_q = slots
@@ -232,12 +234,11 @@ def place_slot(slots: Slots, x: Array, new: Array, split: Array) -> Slots:
     """The slot `new` begins at the sample: with half of the slot `split`, or with mass 1 and radius 0."""
     xp = namespace(x)
     v, n, q = slots
-    half = xp.where(split, xp.full_like(n, 0.5), xp.ones_like(n))
-    n, q = half * n, half * q
+    n, q = (xp.where(split, 0.5 * a, a) for a in (n, q))
     mass = pointed(n, split)  # 0 where none was split
     return (
         xp.where(new[:, None, ...], x, v),
-        xp.where(new, larger(mass, xp.ones_like(mass)), n),
+        xp.where(new, larger(mass, 1.0), n),
         xp.where(new, pointed(q, split), q),
     )
 
@@ -256,7 +257,7 @@ def group_slots(
     near = max(NEAR, NARROW * math.sqrt(3 / v.shape[1]))
     wide = 1.2 * near
     number = xp.astype(count(active), n.dtype)
-    strong = active & (n >= 0.2 * xp.sum(n, axis=0) / larger(number, xp.ones_like(number)))
+    strong = active & (n >= 0.2 * xp.sum(n, axis=0) / larger(number, 1.0))
     r = xp.sqrt(larger(q, spread / 4))
 
     pairs = Pairs(active)
@@ -297,9 +298,7 @@ def pack_links(matrix: Array) -> Array:
 def drop_links(words: Array, gone: Array) -> Array:
     """The words with all links of the slots `gone` (k, *streams) cut."""
     xp = namespace(words)
-    zero = xp.zeros_like(words)
-    word = xp.sum(xp.where(gone, slot_bits(words) + zero, zero), axis=0, dtype=xp.int32)
-    return xp.where(gone, zero, words & ~word)
+    return xp.where(gone, 0, words & ~pointed(slot_bits(words), gone))
 
 
 def find_components(words: Array) -> Array:
@@ -323,7 +322,7 @@ def adopt_weak(home: Array, weak: Array, strong: Array, distance: Array, close: 
     for e in range(home.shape[0]):
         nearer = strong[e, ...] & (distance[:, e, ...] < nearest)
         nearest = xp.where(nearer, distance[:, e, ...], nearest)
-        found = xp.where(nearer, xp.where(close[:, e, ...], home[e, ...] + xp.zeros_like(own), own), found)
+        found = xp.where(nearer, xp.where(close[:, e, ...], home[e, ...], own), found)
     return xp.where(weak, found, home)
 
 
@@ -335,14 +334,13 @@ def name_components(home: Array, mass: Array, names: Array, active: Array, fresh
     components there are (*streams).
     """
     xp, k = namespace(home), home.shape[0]
-    zero, own = xp.zeros_like(mass), slot_bits(home)
-    total, heaviest = zero, zero
+    own, total, heaviest = slot_bits(home), xp.zeros_like(mass), xp.zeros_like(mass)
     claim = xp.zeros_like(names) - 2 - slots(names, k)  # a unique claim where there is no component
     for c in range(k):
         member = active[c, ...] & (home[c, ...] == own)
         heavier = member & (mass[c, ...] > heaviest)
-        heaviest = xp.where(heavier, mass[c, ...] + zero, heaviest)
-        claim = xp.where(heavier, names[c, ...] + xp.zeros_like(claim), claim)
+        heaviest = xp.where(heavier, mass[c, ...], heaviest)
+        claim = xp.where(heavier, names[c, ...], claim)
         total = xp.where(member, total + mass[c, ...], total)
     # Of g and a rival h below it, h wins unless g is heavier; of g and one above it, g wins unless h is heavier.
     same = claim[:, None, ...] == claim[None, ...]
@@ -355,6 +353,6 @@ def name_components(home: Array, mass: Array, names: Array, active: Array, fresh
     for g in range(k):
         name = xp.where(beaten[g, ...], fresh, claim[g, ...])
         fresh = fresh + xp.astype(beaten[g, ...], fresh.dtype)
-        kept = xp.where(home == 1 << g, name + kept * 0, kept)
+        kept = xp.where(home == 1 << g, name, kept)
     components = xp.sum(xp.astype(heaviest > 0, xp.int32), axis=0, dtype=xp.int32)
     return xp.where(active, kept, names), fresh, components

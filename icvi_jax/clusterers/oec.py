@@ -15,6 +15,7 @@ from icvi_jax.numerics.arrays import (
     cast,
     count,
     far,
+    larger,
     namespace,
     position,
     slots,
@@ -191,7 +192,7 @@ class OnlineEllipsoidal(Clusterer):
         wanted = is_apart(mean, cov, new.centers, new.factors, exists, cast(self.c, x), due)
         taken = count(state.active)
         birth = wanted & (taken < self.capacity)
-        slot = slots(exists, self.capacity) == xp.where(first, xp.zeros_like(taken), taken)
+        slot = slots(exists, self.capacity) == xp.where(first, 0, taken)
 
         center, factors, cov = self._seed(mean, cov, recent, first, found)
         placed, made = slot & (birth | first), slot & (birth | found)
@@ -202,11 +203,11 @@ class OnlineEllipsoidal(Clusterer):
             samples=advance(state.samples, seen),
             tracker_mean=mean,
             tracker_cov=cov,
-            ages=xp.where(birth, xp.full_like(ages, COUNT_LIMIT), ages),
+            ages=xp.where(birth, COUNT_LIMIT, ages),
             recent=recent,
         )
         ready = new.samples > p + 1
-        nearest = exists & smallest(xp.where(exists, -u, xp.ones_like(u)))
+        nearest = exists & smallest(xp.where(exists, -u, 1.0))
         label = position(xp.where(birth | first, slot, nearest))
         paper = self.warmup == "paper"
         event = Event(
@@ -218,7 +219,7 @@ class OnlineEllipsoidal(Clusterer):
             ready=ready,
             shown=Diagnostics(
                 label,
-                k=xp.where(ready, count(new.active), xp.zeros_like(taken)),
+                k=xp.where(ready, count(new.active), 0),
                 outlier=live & ~xp.any(member, axis=0),
                 overflow=wanted & ~birth,
                 cluster=label,
@@ -236,18 +237,18 @@ class OnlineEllipsoidal(Clusterer):
         xp, lam = namespace(mean), cast(self.forgetting, mean)
         extra = ellipsoid.ridge(cov)
         if recent is None:
-            floor = xp.where(found, extra, xp.full_like(extra, 1e-9))
+            floor = xp.where(found, extra, 1e-9)
             scale = xp.where(found, xp.ones_like(extra), (3 + lam) / (lam * lam))
             S = tuple(scale[:, None, ...] * c for c in cov)
         else:
             center, S = ellipsoid.covariance(recent)
             mean, floor = xp.where(first, mean, center), ellipsoid.ridge(S)
         factors = ellipsoid.factor(ellipsoid.raised(S, floor), floor)
-        return mean, factors, ellipsoid.raised(cov, xp.where(found, extra, xp.zeros_like(extra)))
+        return mean, factors, ellipsoid.raised(cov, xp.where(found, extra, 0.0))
 
 
 def _share(
-    state: EllipsoidalState, d: Array, triples: list[tuple[Array, Array, Array]], u: Array, member: Array, memory: Array
+    state: EllipsoidalState, d: Array, triples: ellipsoid.Triples, u: Array, member: Array, memory: Array
 ) -> EllipsoidalState:
     """Add the sample to its clusters, each with its share of the memberships; without weight nothing changes."""
     w = ellipsoid.shares(u, member)
@@ -276,11 +277,11 @@ def follow(
     """
     xp, p = namespace(x), x.shape[0]
     n = xp.astype(samples, x.dtype)
-    first, one, zero = samples <= p, xp.ones_like(n), xp.zeros_like(n)
-    size = xp.minimum(xp.maximum(n, one), 3 / (1 - lam))
-    keep = xp.where(seen, xp.where(first, one, lam * (size - 1) / size), one)
-    gain = xp.where(seen, xp.where(first, n / ((n + 1) * p), lam * lam / size), zero)
-    rate = xp.where(seen, xp.where(first, 1 / (n + 1), 1 - lam), zero)
+    first = samples <= p
+    size = xp.minimum(larger(n, 1.0), 3 / (1 - lam))
+    keep = xp.where(seen & ~first, lam * (size - 1) / size, 1.0)
+    gain = xp.where(seen, xp.where(first, n / ((n + 1) * p), lam * lam / size), 0.0)
+    rate = xp.where(seen, xp.where(first, 1 / (n + 1), 1 - lam), 0.0)
     d = x - mean
     return mean + rate * d, tuple(keep * c + gain * dd for c, dd in zip(cov, ellipsoid.squared(d[None, ...])))
 
@@ -293,7 +294,7 @@ def remember_anomalies(ages: Array, anomaly: Array, young: Array, seen: Array) -
     xp = namespace(ages)
     ages = advance(ages, seen)
     ages = xp.where(anomaly, xp.concat([xp.zeros_like(ages[:1, ...]), ages[:-1, ...]], axis=0), ages)
-    return xp.where(young, xp.full_like(ages, COUNT_LIMIT), ages)
+    return xp.where(young, COUNT_LIMIT, ages)
 
 
 def is_apart(
@@ -318,7 +319,7 @@ def is_apart(
 
     # No variance is above the largest eigenvalue. What is asked less and less often is passed over by native code.
     asked = asked & everywhere(~exists | (xp.max(ellipsoid.variances(factors), axis=1) <= reach))
-    nearest = xp.min(xp.where(exists, reach, xp.full_like(reach, far(reach.dtype, xp))), axis=0)
+    nearest = xp.min(xp.where(exists, reach, far(reach.dtype, xp)), axis=0)
     asked = asked & ellipsoid.largest_eigenvalue_at_most(cov, nearest[None, ...])[0, ...]
     clear = ~exists | ellipsoid.largest_eigenvalue_at_most(ellipsoid.compose(factors), reach)
     return everywhere(clear & asked)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.clusterers.base import Clusterer, surprise
-from icvi_jax.numerics.arrays import advance, cast, count, larger, namespace, seat, slots, smaller, smallest, squares
+from icvi_jax.numerics.arrays import (
+    advance,
+    cast,
+    count,
+    larger,
+    namespace,
+    pointed,
+    position,
+    seat,
+    slots,
+    smaller,
+    smallest,
+    squares,
+)
 from icvi_jax.spec import above, required, spec, whole
 from icvi_jax.types import Array, Diagnostics, DType, Event, Namespace, Prototypes
 
@@ -99,8 +112,8 @@ class RebirthKMeans(Clusterer):
         e = x - v
         d = squares(e, 1)
         near = slots(d, self.k) == seat(d, active, seen, distinct=True)
-        d = xp.min(xp.where(active, d, xp.full_like(d, xp.inf)), axis=0)
-        d = xp.where(xp.any(active, axis=0), d, xp.zeros_like(d))
+        d = xp.min(xp.where(active, d, xp.inf), axis=0)
+        d = xp.where(xp.any(active, axis=0), d, 0.0)
         f = xp.where(seen, state.mass * (1 - 1 / cast(self.mass_memory, x)), state.mass)
 
         idle = xp.min(f, axis=0) < 0.1 * xp.sum(f, axis=0) / self.k
@@ -110,26 +123,24 @@ class RebirthKMeans(Clusterer):
         moves = seen & ~reborn & ~seed
         first = hit & (reborn | seed)
 
-        n = xp.where(first, xp.ones_like(n), advance(n, hit))
-        rate = larger(1 / xp.astype(xp.where(n > 0, n, xp.ones_like(n)), x.dtype), 1 / cast(self.memory, x))
+        n = xp.where(first, 1, advance(n, hit))
+        rate = larger(1 / xp.astype(xp.where(n > 0, n, 1), x.dtype), 1 / cast(self.memory, x))
         moved = v + (xp.astype(hit, x.dtype) * rate)[:, None, ...] * e
         steps = advance(state.steps, moves)
-        gain = larger(1 / xp.astype(larger(steps, xp.ones_like(steps)), x.dtype), cast(0.01, x))
+        gain = larger(1 / xp.astype(larger(steps, 1), x.dtype), 0.01)
         clipped = xp.where(steps <= TRUSTED, d, smaller(d, 9 * spread))
         new = RebirthState(
             centers=xp.where(first[:, None, ...], x, moved),
             counts=n,
-            mass=xp.where(first, xp.ones_like(f), f + xp.astype(hit, x.dtype)),
+            mass=xp.where(first, 1.0, f + xp.astype(hit, x.dtype)),
             names=xp.where(hit & reborn, state.fresh, state.names),
             fresh=advance(state.fresh, reborn),
             spread=xp.where(moves, spread + gain * (clipped - spread), spread),
             steps=steps,
             ready=xp.where(seen, full, state.ready),
         )
-        missing, none = xp.full_like(steps, -1), xp.zeros_like(seen)
-        index = slots(hit, self.k)
-        label = xp.sum(xp.where(hit, index + 1, 0), axis=0, dtype=xp.int32) - 1
-        cluster = xp.where(seen, xp.sum(xp.where(hit, new.names, 0), axis=0, dtype=xp.int32), missing)
+        label, none = position(hit), xp.zeros_like(seen)
+        cluster = xp.where(seen, pointed(new.names, hit), -1)
         event = Event(
             x=x,
             u=xp.astype(hit, x.dtype),

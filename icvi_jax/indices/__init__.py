@@ -10,18 +10,10 @@ from icvi_jax.statistics import closure as _closure
 
 @_dataclass(frozen=True)
 class IndexEntry:
-    """One index.
+    """One index: its class, the first line of its docstring (`meaning`), and its class variables; see `Index`.
 
-    Attributes
-    ----------
-    name : the name of its values, such as "xb".
-    index : its class; `index()` has the defaults.
-    goal : "min" or "max": which values are good.
-    range : smallest and largest value.
-    needs : names of the statistics it uses.
-    grouped : whether it needs a clusterer with several prototypes per cluster.
-    path : whether it depends on earlier places of the centres, so that two shards do not combine exactly.
-    meaning : one line in words.
+    `needs` has names of statistics; `path` says whether the index depends on earlier places of the centres, so that two
+    shards do not combine exactly.
     """
 
     name: str

@@ -87,23 +87,23 @@ class Comparison(Index):
 def given(ok: Array, value: Array) -> Array:
     """`value` where `ok`, NaN elsewhere."""
     xp = namespace(value)
-    return xp.where(ok, value, xp.full_like(value, xp.nan))
+    return xp.where(ok, value, xp.nan)
 
 
 def log(a: Array) -> Array:
     """Logarithm; NaN at zero and below, so that it is never the best value. Gradients stay finite."""
     xp = namespace(a)
-    return given(a > 0, xp.log(xp.where(a > 0, a, xp.ones_like(a))))
+    return given(a > 0, xp.log(xp.where(a > 0, a, 1.0)))
 
 
 def root(a: Array) -> Array:
     """Square root, 0 where `a` is not positive; gradients stay finite."""
     xp = namespace(a)
-    return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, xp.ones_like(a))), xp.zeros_like(a))
+    return xp.where(a > 0, xp.sqrt(xp.where(a > 0, a, 1.0)), 0.0)
 
 
 def divide(a: Array, b: Array, otherwise: float) -> Array:
     """a / b, and `otherwise` where b is not positive; gradients stay finite, if nothing else is computed from a NaN."""
     xp = namespace(a, b)
     ok = b > 0
-    return xp.where(ok, a / xp.where(ok, b, xp.ones_like(b)), xp.full_like(a / xp.ones_like(b), otherwise))
+    return xp.where(ok, a / xp.where(ok, b, 1.0), otherwise)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from icvi_jax.indices.base import Index, divide, given
-from icvi_jax.numerics.arrays import larger, namespace, slots
+from icvi_jax.numerics.arrays import cast, larger, namespace, slots
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Connections, Count, Stats
 from icvi_jax.statistics.groups import homes
@@ -63,34 +63,32 @@ class CONN(Index):
         home = homes(prototypes)
         here = prototypes.active
         total = xp.sum(counts, axis=(0, 1))
-        epsilon = xp.where(forgetting < 1, xp.asarray(self.epsilon, dtype=counts.dtype), 0 * forgetting)
+        epsilon = xp.where(forgetting < 1, cast(self.epsilon, counts), 0.0)
         conn = counts + xp.moveaxis(counts, 0, 1)
-        zero = xp.zeros_like(conn)
-        conn = xp.where(conn <= epsilon * total, zero, conn)
+        conn = xp.where(conn <= epsilon * total, 0.0, conn)
         same = home[:, None, ...] == home[None, ...]
-        inside = xp.where(same, conn, zero)
-        within = _by(home, here, xp.sum(xp.where(same, counts, zero), axis=1))
-        intra = divide(within, _by(home, here, xp.sum(counts, axis=1)), 0.0)
+        inside = xp.where(same, conn, 0.0)
+        within = _sum_by_cluster(home, here, xp.sum(xp.where(same, counts, 0.0), axis=1))
+        intra = divide(within, _sum_by_cluster(home, here, xp.sum(counts, axis=1)), 0.0)
 
         own = xp.sum(inside, axis=1)
         worst = xp.zeros_like(intra)
         for g in range(k):
             other = here & (home == g)
-            out = xp.sum(xp.where(other[None, ...], conn, zero), axis=1)  # from each slot to cluster g
+            out = xp.sum(xp.where(other[None, ...], conn, 0.0), axis=1)  # from each slot to cluster g
             border = (out > 0) & here & ~other
-            fold = xp.sum(xp.where(border[None, ...], inside, zero), axis=1)
-            whole = _by(home, border, own + out - fold / 2)
-            worst = larger(worst, divide(_by(home, border, out), whole, 0.0))
+            fold = xp.sum(xp.where(border[None, ...], inside, 0.0), axis=1)
+            whole = _sum_by_cluster(home, border, own + out - fold / 2)
+            worst = larger(worst, divide(_sum_by_cluster(home, border, out), whole, 0.0))
         there = here & (home == slots(home, k))
         n = xp.sum(xp.astype(there, counts.dtype), axis=0)
-        means = [divide(xp.sum(xp.where(there, a, xp.zeros_like(a)), axis=0), n, 0.0) for a in (intra, worst)]
+        means = [divide(xp.sum(xp.where(there, a, 0.0), axis=0), n, 0.0) for a in (intra, worst)]
         known = xp.all(~here | (prototypes.names >= 0), axis=0)
         return given((n > 1) & known, means[0] * (1 - means[1]))
 
 
-def _by(home: Array, mask: Array, a: Array) -> Array:
+def _sum_by_cluster(home: Array, mask: Array, a: Array) -> Array:
     """The sums of `a` (k, *streams) over the slots of each cluster, where `mask`: (k, *streams), by lowest slot."""
     xp = namespace(a)
-    a = xp.where(mask, a, xp.zeros_like(a))
-    rows = [xp.sum(xp.where(home == g, a, xp.zeros_like(a)), axis=0) for g in range(a.shape[0])]
-    return xp.stack(rows)
+    a = xp.where(mask, a, 0.0)
+    return xp.stack([xp.sum(xp.where(home == g, a, 0.0), axis=0) for g in range(a.shape[0])])

@@ -44,9 +44,9 @@ class NegentropyIncrement(Comparison):
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, mass = stats.xp, stats[Dispersion].mass
         total = xp.sum(mass, axis=0)
-        q = mass / xp.where(total > 0, total, xp.ones_like(total))
+        q = mass / xp.where(total > 0, total, 1.0)
         some = q > 0
-        terms = xp.where(some, q * (stats[Covariance].logdet / 2 - xp.log(xp.where(some, q, xp.ones_like(q)))), 0 * q)
+        terms = xp.where(some, q * (stats[Covariance].logdet / 2 - xp.log(xp.where(some, q, 1.0))), 0 * q)
         return given(total > 0, xp.sum(terms, axis=0) - stats[OverallCovariance].logdet[0, ...] / 2)
 
 
@@ -90,14 +90,14 @@ class RepresentativeCIP(_Overlap):
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
-        terms = [xp.where(ok, a, xp.full_like(a, xp.inf)) for ok, a in zip(shape.both, shape.cross_entropies)]
+        terms = [xp.where(ok, a, xp.inf) for ok, a in zip(shape.both, shape.cross_entropies)]
         noise = reduce(operator.or_, [xp.any(xp.isnan(a), axis=0) for a in terms])
-        terms = [xp.where(xp.isnan(a), xp.zeros_like(a), a) for a in terms]
+        terms = [xp.where(xp.isnan(a), 0.0, a) for a in terms]
         least = reduce(smaller, [xp.min(a, axis=0) for a in terms])
-        least = xp.where(least < xp.inf, least, xp.zeros_like(least))
+        least = xp.where(least < xp.inf, least, 0.0)
         # terms smaller than e^−80 make no difference
-        total = sum(xp.sum(xp.exp(larger(least - a, -80 + 0 * least)), axis=0) for a in terms)
-        total = xp.where(total > 0, total, xp.ones_like(total))
+        total = sum(xp.sum(xp.exp(larger(least - a, -80.0)), axis=0) for a in terms)
+        total = xp.where(total > 0, total, 1.0)
         value = xp.log(total) - least if self.log else total * xp.exp(-least)
         return given((stats[Dispersion].empty == 0) & ~noise, value)
 
@@ -131,7 +131,7 @@ class RepresentativeCrossEntropy(_Overlap):
 
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, shape = stats.xp, stats[Covariance]
-        terms = (xp.where(ok, a, xp.zeros_like(a)) for ok, a in zip(shape.both, shape.cross_entropies))
+        terms = (xp.where(ok, a, 0.0) for ok, a in zip(shape.both, shape.cross_entropies))
         return given(stats[Dispersion].empty == 0, reduce(operator.add, [xp.sum(a, axis=0) for a in terms]))
 
     def scaled(self, value: float, by: float, features: int, k: int) -> float:

@@ -222,7 +222,7 @@ class GeneralizedDunn53(Comparison):
     def compare(self, stats: Stats, forgetting: Array) -> Array:
         xp, pairs = stats.xp, stats[Separation].pairs
         C, M = stats[Dispersion].each, stats[Dispersion].mass
-        M = larger(M, xp.full_like(M, float(xp.finfo(M.dtype).smallest_normal)))  # no pair has none
+        M = larger(M, float(xp.finfo(M.dtype).smallest_normal))  # no pair has none
         joint = pairs.each(lambda ci, mi, cj, mj: (ci + cj) / (mi + mj), C, M)
         least = pairs.least(pairs.keep(joint, far(C.dtype, xp)))
         return given(stats[Dispersion].empty < 2, divide(least, 2 * stats[Dispersion].widest, xp.nan))
@@ -291,10 +291,9 @@ class PartitionSeparation(Comparison):
         xp = stats.xp
         beta = divide(stats.over_slots(stats.from_mean_center), stats.k, xp.nan)
         nearest = stats[Separation].pairs.row_least(stats[Separation].distances)
-        nearest = xp.where(stats.active, nearest, xp.zeros_like(nearest))  # the value of an unused slot would overflow
+        nearest = xp.where(stats.active, nearest, 0.0)  # the value of an unused slot would overflow
         mass = stats[Dispersion].mass
         fullest = xp.max(mass, axis=0)
         ok = (beta > 0) & (fullest > 0)
-        one = xp.ones_like(beta)
-        terms = mass / xp.where(ok, fullest, one) - xp.exp(-nearest / xp.where(ok, beta, one))
+        terms = mass / xp.where(ok, fullest, 1.0) - xp.exp(-nearest / xp.where(ok, beta, 1.0))
         return given(ok, stats.over_slots(terms))

@@ -55,7 +55,7 @@ class CentroidSilhouette(Comparison):
         else:
             b = scatter + pairs.row_least(self._across(stats))
         a = stats[Dispersion].level
-        each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), xp.ones_like(a)), xp.nan)
+        each = divide(b - a, xp.where(stats.active, xp.maximum(a, b), 1.0), xp.nan)
         return given(stats[Dispersion].empty == 0, divide(stats.over_slots(each), stats.k, xp.nan))
 
     def _across(self, stats: Stats) -> Terms:

@@ -18,7 +18,6 @@ LARGEST = 1e15
 COUNT_LIMIT = 2**31 - 1
 """Counters stop here instead of turning negative."""
 
-
 COMPLETE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 """From 2.1 on, NumPy has all functions itself: array_api_compat.numpy, which takes long to import, is not needed."""
 
@@ -84,12 +83,12 @@ def slots(like: Array, axis_length: int) -> Array:
     return xp.reshape(index, (axis_length,) + (1,) * (like.ndim - 1))
 
 
-def smaller(a: Array, b: Array) -> Array:
+def smaller(a: Array, b: Array | float) -> Array:
     """The smaller of two arrays without NaN: one machine instruction, while `minimum` must also check for NaN."""
     return namespace(a).where(a < b, a, b)
 
 
-def larger(a: Array, b: Array) -> Array:
+def larger(a: Array, b: Array | float) -> Array:
     """The larger of two arrays without NaN."""
     return namespace(a).where(a > b, a, b)
 
@@ -113,8 +112,7 @@ def selected(a: Array, onehot: Array) -> Array:
 
     Rows are compared two by two: one selection for each row but one, and no sum.
     """
-    xp = namespace(a)
-    mask = xp.reshape(onehot, (onehot.shape[0],) + (1,) * (a.ndim - onehot.ndim) + tuple(onehot.shape[1:]))
+    xp, mask = namespace(a), widened(onehot, a)
     while a.shape[0] > 1:
         half = a.shape[0] // 2
         right = mask[half : 2 * half, ...]
@@ -126,11 +124,16 @@ def selected(a: Array, onehot: Array) -> Array:
     return a[0, ...]
 
 
+def widened(mask: Array, a: Array) -> Array:
+    """`mask` (k, *streams) as (k, 1, …, *streams), to broadcast against `a` (k, …, *streams)."""
+    return namespace(mask).reshape(mask, (mask.shape[0],) + (1,) * (a.ndim - mask.ndim) + tuple(mask.shape[1:]))
+
+
 def first_equal(d: Array, target: Array) -> Array:
     """The lowest slot where `d` (k, *streams) equals `target` (*streams), k where none does; as an integer array."""
     xp = namespace(d)
     index = slots(d, d.shape[0])
-    return xp.min(xp.where(d == target, index, xp.full_like(index, d.shape[0])), axis=0)
+    return xp.min(xp.where(d == target, index, d.shape[0]), axis=0)
 
 
 def smallest(d: Array) -> Array:
@@ -145,10 +148,9 @@ def position(onehot: Array) -> Array:
 
 
 def pointed(a: Array, onehot: Array) -> Array:
-    """The slot of `a` (k, …, *streams) that a mask (k, *streams) points at; 0 for none."""
+    """The slot of `a` (k, …, *streams) that a mask (k, *streams) points at; 0 for none, the sum for several."""
     xp = namespace(a)
-    wide = onehot if a.ndim == onehot.ndim else onehot[:, None, ...]
-    return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, dtype=a.dtype)
+    return xp.sum(xp.where(widened(onehot, a), a, 0), axis=0, dtype=a.dtype)
 
 
 def seat(d: Array, active: Array, seen: Array, distinct: bool, free: Array | None = None) -> Array:
@@ -159,8 +161,8 @@ def seat(d: Array, active: Array, seen: Array, distinct: bool, free: Array | Non
     """
     xp = namespace(d)
     if distinct:
-        d = xp.where(d == 0, xp.full_like(d, -2.0), d)
-    d = xp.where(active, d, xp.full_like(d, -1.0))  # below all distances: the first free slot is the nearest
-    d = d if free is None else xp.where(free, d, xp.full_like(d, xp.inf))
+        d = xp.where(d == 0, -2.0, d)
+    d = xp.where(active, d, -1.0)  # below all distances: the first free slot is the nearest
+    d = d if free is None else xp.where(free, d, xp.inf)
     nearest = xp.min(d, axis=0)
-    return first_equal(d, xp.where(seen, nearest, xp.full_like(nearest, -3.0)))
+    return first_equal(d, xp.where(seen, nearest, -3.0))

@@ -69,11 +69,10 @@ def logdet(S: Array, p: int, least: Array) -> Array:
 
 
 def outer(d: Array) -> Array:
-    """d dᵀ, packed, for d (m, p, *streams): as `ellipsoid.outer`, with code that does not grow with p."""
-    p = d.shape[1]
+    """d dᵀ, packed, for d (m, p, *streams), with code that does not grow with p."""
+    xp, p = namespace(d), d.shape[1]
     if p <= SMALL:
-        return ellipsoid.outer(d)
-    xp = namespace(d)
+        return xp.concat(ellipsoid.squared(d), axis=1)
     rows, columns = (xp.asarray(a) for a in _triangle(p))
     return xp.take(d, rows, axis=1) * xp.take(d, columns, axis=1)
 

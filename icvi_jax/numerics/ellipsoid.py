@@ -46,11 +46,6 @@ def squared(d: Array) -> tuple[Array, ...]:
     return tuple(d[:, j:, ...] * d[:, j : j + 1, ...] for j in range(d.shape[1]))
 
 
-def outer(d: Array) -> Array:
-    """d dᵀ, packed, for d (k, p, *streams)."""
-    return namespace(d).concat(squared(d), axis=1)
-
-
 def along(column: Array, lead: float, rest: float) -> Array:
     """The number `lead` in the diagonal element and `rest` in the others, to broadcast against a column."""
     xp = namespace(column)
@@ -182,20 +177,20 @@ def ridge(S: Sequence[Array]) -> Array:
 def fuzzy(F: Array, active: Array, e: float | Array) -> Array:
     r"""Memberships from squared distances:      u_i = F_i^{−e} / Σ_j F_j^{−e} over the active slots."""
     xp = namespace(F)
-    F = xp.where(active, F, xp.full_like(F, far(F.dtype, xp)))
+    F = xp.where(active, F, far(F.dtype, xp))
     power = xp.exp(e * xp.log(xp.min(F, axis=0) / F))  # relative to the nearest, so the sum is at least 1
-    power = xp.where(active, power, xp.zeros_like(power))
+    power = xp.where(active, power, 0.0)
     total = xp.sum(power, axis=0)
-    return power / xp.where(total > 0, total, xp.ones_like(total))
+    return power / xp.where(total > 0, total, 1.0)
 
 
 def shares(u: Array, member: Array) -> Array:
     """Memberships in the clusters `member` only, with the sum 1; those below 1e-12 are 0."""
     xp = namespace(u)
-    w = xp.where(member, u, xp.zeros_like(u))
+    w = xp.where(member, u, 0.0)
     total = xp.sum(w, axis=0)
-    w = w / xp.where(total > 0, total, xp.ones_like(total))
-    return xp.where(w > 1e-12, w, xp.zeros_like(w))
+    w = w / xp.where(total > 0, total, 1.0)
+    return xp.where(w > 1e-12, w, 0.0)
 
 
 def remembered(mass: Array, mass2: Array, memory: Array) -> tuple[Array, Array]:

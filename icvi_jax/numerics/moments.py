@@ -33,7 +33,7 @@ def weights(u: Array, m: float | Array) -> Array:
     """u^m, with finite gradients at u = 0."""
     xp = namespace(u)
     some = u > 0
-    return xp.where(some, xp.where(some, u, xp.ones_like(u)) ** m, xp.zeros_like(u))
+    return xp.where(some, xp.where(some, u, 1.0) ** m, 0.0)
 
 
 def zeros(k: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: DType) -> Moments:
@@ -50,11 +50,10 @@ def share(mass: Array, fade: float | Array, w: float | Array) -> tuple[Array, Ar
     total is squared, does not overflow.
     """
     xp = namespace(mass)
-    floor = xp.asarray(float(xp.finfo(mass.dtype).smallest_normal), dtype=mass.dtype)
+    floor = float(xp.finfo(mass.dtype).smallest_normal)
     total = larger(fade * mass, smaller(mass, floor)) + w
-    one = xp.ones_like(total)
-    near = xp.where(total * total > floor, one, one / floor)
-    return total, (w * near) / xp.where(total > 0, total * near, one)
+    near = xp.where(total * total > floor, xp.ones_like(total), 1 / floor)
+    return total, (w * near) / xp.where(total > 0, total * near, 1.0)
 
 
 def absorb(moments: Moments, x: Array, w: Array, fade: Array) -> Moments:
@@ -81,7 +80,7 @@ def leftover(mass: Array, w: Array) -> tuple[Array, Array]:
     xp = namespace(mass)
     left = mass - w
     gone = left <= 8 * float(xp.finfo(left.dtype).eps) * mass
-    return xp.where(gone, xp.zeros_like(left), w / xp.where(gone, xp.ones_like(left), left)), gone
+    return xp.where(gone, 0.0, w / xp.where(gone, 1.0, left)), gone
 
 
 def remove(moments: Moments, x: Array, w: Array) -> Moments:
@@ -92,16 +91,16 @@ def remove(moments: Moments, x: Array, w: Array) -> Moments:
     e = x - moments.mean
     scatter = moments.scatter + r * (moments.scatter - (1 + r) * squares(e, 1))
     return Moments(
-        xp.where(gone, xp.zeros_like(left), left),
+        xp.where(gone, 0.0, left),
         moments.mean - r[:, None, ...] * e,
-        xp.where(gone | (scatter < 0), xp.zeros_like(scatter), scatter),
+        xp.where(gone | (scatter < 0), 0.0, scatter),
     )
 
 
 def about(moments: Moments, v: Array) -> Array:
     """Mean squared distance of the members from the centres `v` (k, p, *streams): C/M; 0 for an empty cluster."""
     xp = namespace(v)
-    return xp.where(moments.mass > 0, moments.scatter + squares(moments.mean - v, 1), xp.zeros_like(moments.mass))
+    return xp.where(moments.mass > 0, moments.scatter + squares(moments.mean - v, 1), 0.0)
 
 
 def batch(X: Array, W: Array, fades: Array) -> Moments:
@@ -109,7 +108,7 @@ def batch(X: Array, W: Array, fades: Array) -> Moments:
     xp = namespace(X)
     weights = W * fades[:, None]
     mass = xp.sum(weights, axis=0)
-    safe = xp.where(mass > 0, mass, xp.ones_like(mass))
+    safe = xp.where(mass > 0, mass, 1.0)
     mean = (weights.T @ X) / safe[:, None]
     e = X[:, None, :] - mean
     return Moments(mass, mean, xp.sum(weights * squares(e, 2), axis=0) / safe)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from icvi_jax.array_api import Array
-from icvi_jax.numerics.arrays import count, larger, namespace, smaller, smallest, squares
+from icvi_jax.numerics.arrays import count, larger, namespace, pointed, smaller, smallest, squares
 from icvi_jax.numerics.pairs import Pairs, Terms
 
 Masks: TypeAlias = tuple[Array, Array]
@@ -19,31 +19,31 @@ def nearest_two(x: Array, centers: Array, active: Array) -> tuple[Array, Array]:
     """Masks (k, *streams) of the nearest and second nearest active centre, the lowest on ties; all False below two."""
     xp = namespace(x)
     d = squares(x - centers, 1)
-    d = xp.where(active, d, xp.full_like(d, xp.inf))
+    d = xp.where(active, d, xp.inf)
     enough = active & (count(active) > 1)
     first = smallest(d)
-    second = smallest(xp.where(first, xp.full_like(d, xp.inf), d))
+    second = smallest(xp.where(first, xp.inf, d))
     return first & enough, second & enough
 
 
-def moved(counts: Array, merge: tuple[Array, Array]) -> Array:
+def merge_counts(counts: Array, merge: tuple[Array, Array]) -> Array:
     """The counts after the second slot of the masks `merge` became part of the first."""
-    xp = namespace(counts)
-    zero = xp.zeros_like(counts)
-    into, gone = merge
-    row = xp.sum(xp.where(gone[:, None, ...], counts, zero), axis=0)
-    counts = counts + xp.where(into[:, None, ...], row[None, ...], zero)
-    column = xp.sum(xp.where(gone[None, ...], counts, zero), axis=1)
-    counts = counts + xp.where(into[None, ...], column[:, None, ...], zero)
-    return xp.where((gone[:, None, ...] | gone[None, ...]) | (into[:, None, ...] & into[None, ...]), zero, counts)
+    xp, (into, gone) = namespace(counts), merge
+    row = pointed(counts, gone)
+    counts = counts + xp.where(into[:, None, ...], row[None, ...], 0.0)
+    column = xp.sum(xp.where(gone[None, ...], counts, 0.0), axis=1)
+    counts = counts + xp.where(into[None, ...], column[:, None, ...], 0.0)
+    return xp.where((gone[:, None, ...] | gone[None, ...]) | (into[:, None, ...] & into[None, ...]), 0.0, counts)
 
 
-def cut(counts: Array, born: Array) -> Array:
+def drop_counts(counts: Array, born: Array) -> Array:
     """The counts without those of the slots `born` (k, *streams)."""
     return namespace(born).where(born[:, None, ...] | born[None, ...], 0 * counts, counts)
 
 
-def followed(counts: Array, keep: Array, two: Masks, merge: Masks, halves: Masks, mass: Array) -> tuple[Pairs, Terms]:
+def update_counts(
+    counts: Array, keep: Array, two: Masks, merge: Masks, halves: Masks, mass: Array
+) -> tuple[Pairs, Terms]:
     """The counts in both orders after a sample, as terms of pairs of slots.
 
     Parameters
@@ -61,16 +61,16 @@ def followed(counts: Array, keep: Array, two: Masks, merge: Masks, halves: Masks
     pairs = Pairs(new)
     passed = pairs.each(lambda f, s, other_f, other_s: (f & other_s) | (s & other_f), *two)
     terms = [keep * term + xp.astype(ok, term.dtype) for ok, term in zip(passed, pairs.terms(counts))]
-    lost = _row(pairs, terms, gone, into)
+    lost = _row_of(pairs, terms, gone, into)
     gained = pairs.each(lambda a, row, b, other: xp.where(a, other, xp.where(b, row, 0 * row)), into, lost)
     terms = [term + more for term, more in zip(terms, gained)]
-    start = xp.where(whole, mass, _row(pairs, terms, whole, new))
+    start = xp.where(whole, mass, _row_of(pairs, terms, whole, new))
     begun = pairs.each(lambda a, row, b, other: xp.where(a, other, row), new, start)
     either = pairs.each(lambda a, b: a | b, new)
     return pairs, [xp.where(ok, first, term) for ok, first, term in zip(either, begun, terms)]
 
 
-def _row(pairs: Pairs, terms: Terms, slot: Array, but: Array) -> Array:
+def _row_of(pairs: Pairs, terms: Terms, slot: Array, but: Array) -> Array:
     """The counts (k, *streams) of one slot with all others; 0 with itself, with `but`, and where `slot` is none."""
     xp = pairs.xp
     either = pairs.each(lambda a, b: a | b, slot)
@@ -78,7 +78,7 @@ def _row(pairs: Pairs, terms: Terms, slot: Array, but: Array) -> Array:
     return xp.where(slot | but, 0 * row, row)
 
 
-def busy(pairs: Pairs, terms: Terms, n: Array, share: float) -> tuple[Terms, Terms]:
+def is_busy(pairs: Pairs, terms: Terms, n: Array, share: float) -> tuple[Terms, Terms]:
     """Whether there is enough traffic between two slots for a new link, and for an old one, which needs half as much.
 
     Enough is a share of the lighter one's mass, or of the busiest connection that either of them has: with many

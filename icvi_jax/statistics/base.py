@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import isabstract
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from icvi_jax.numerics.arrays import namespace
+from icvi_jax.numerics.arrays import namespace, pointed, widened
 from icvi_jax.types import Array, DType, Merge, Namespace, Prototypes, State
 
 if TYPE_CHECKING:
@@ -162,23 +162,15 @@ T = TypeVar("T", bound=tuple[Array, ...])
 
 def chosen(state: T, mask: Array) -> T:
     """The slot of `state` that the one-hot `mask` (k, *streams) points at, as a state of one slot; zeros for none."""
-
-    def one(a: Array) -> Array:
-        xp = namespace(a)
-        wide = xp.reshape(mask, (mask.shape[0],) + (1,) * (a.ndim - mask.ndim) + tuple(mask.shape[1:]))
-        return xp.sum(xp.where(wide, a, xp.zeros_like(a)), axis=0, keepdims=True)
-
-    return _alike(state, map(one, state))
+    return _alike(state, (pointed(a, mask)[None, ...] for a in state))
 
 
 def placed(state: T, part: T, merge: Merge) -> T:
     """`state` with `part` (one slot) in the slot `merge.into` and zeros in `merge.gone`."""
 
     def put(a: Array, new: Array) -> Array:
-        xp = namespace(a)
-        lead = (merge.into.shape[0],) + (1,) * (a.ndim - merge.into.ndim)
-        into, gone = (xp.reshape(mask, lead + tuple(mask.shape[1:])) for mask in merge)
-        return xp.where(into, new, xp.where(gone, xp.zeros_like(a), a))
+        xp, (into, gone) = namespace(a), (widened(mask, a) for mask in merge)
+        return xp.where(into, new, xp.where(gone, 0, a))
 
     return _alike(state, (put(a, new) for a, new in zip(state, part)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from icvi_jax.numerics.arrays import larger, namespace, smaller
-from icvi_jax.numerics.neighbour_counts import cut, moved, nearest_two
+from icvi_jax.numerics.neighbour_counts import drop_counts, merge_counts, nearest_two
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step
 from icvi_jax.types import Array, DType, Merge, Namespace
 
@@ -41,15 +41,15 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
         (counts,) = old[Connections]
         first, second = nearest_two(step.x, step.before.centers, step.before.active & step.seen)
         if step.merge is not None:
-            first, second = (_sent(hit, step.merge) for hit in (first, second))
+            first, second = (_after_merge(hit, step.merge) for hit in (first, second))
         if step.born is not None:
             first, second = first & ~step.born, second & ~step.born
         both = first[:, None, ...] & second[None, ...] & ~_diagonal(counts)
         active = step.after.active
-        floor = xp.asarray(float(xp.finfo(counts.dtype).smallest_normal), dtype=counts.dtype)
+        floor = float(xp.finfo(counts.dtype).smallest_normal)
         counts = larger(step.fade * counts, smaller(counts, floor))  # a count never fades to 0
         counts = counts + xp.astype(both, counts.dtype)
-        return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, xp.zeros_like(counts)))
+        return ConnectionsState(xp.where(active[:, None, ...] & active[None, ...], counts, 0.0))
 
     @staticmethod
     def batch(recording: RecordedClustering) -> ConnectionsState:
@@ -57,7 +57,7 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
         active = recording.active
         k = active.shape[1]
         time = xp.arange(n)[:, None]
-        last = xp.max(xp.where(active, -xp.ones_like(time), time), axis=0)  # the last moment a slot was not in use
+        last = xp.max(xp.where(active, -1, time), axis=0)  # the last moment a slot was not in use
         first, second = nearest_two(
             recording.x.T[:, 1:],
             xp.permute_dims(recording.centers[:-1, ...], (1, 2, 0)),
@@ -83,14 +83,14 @@ class Connections(Statistic[ConnectionsState, ConnectionsState]):
 
     @staticmethod
     def merge(old: States, merge: Merge) -> ConnectionsState:
-        return ConnectionsState(moved(old[Connections].counts, merge))
+        return ConnectionsState(merge_counts(old[Connections].counts, merge))
 
     @staticmethod
     def forget(state: ConnectionsState, born: Array) -> ConnectionsState:
-        return ConnectionsState(cut(state.counts, born))
+        return ConnectionsState(drop_counts(state.counts, born))
 
 
-def _sent(hit: Array, merge: Merge) -> Array:
+def _after_merge(hit: Array, merge: Merge) -> Array:
     """The slot `hit`, or the one that it was merged into."""
     xp = namespace(hit)
     moved = xp.any(hit & merge.gone, axis=0)

@@ -100,15 +100,15 @@ class Membership(Statistic[MembershipState, MembershipState]):
     @staticmethod
     def remove(old: States, step: Step) -> MembershipState:
         xp = namespace(step.x)
-        w = xp.where(step.seen, step.fade, xp.zeros_like(step.fade))
+        w = xp.where(step.seen, step.fade, 0.0)
         r, gone = leftover(old[Count].weight, w)
         state = old[Membership]
         means = (a + r * (a - new) for a, new in zip(state, of_sample(step.u)))
-        return MembershipState(*(xp.where(gone | (a < 0), xp.zeros_like(a), a) for a in means))
+        return MembershipState(*(xp.where(gone | (a < 0), 0.0, a) for a in means))
 
 
 def of_sample(u: Array) -> tuple[Array, Array]:
     """Σ u² and −Σ u log u of memberships (k, *streams), with 0 log 0 = 0."""
     xp = namespace(u)
-    logs = xp.log(xp.where(u > 0, u, xp.ones_like(u)))
+    logs = xp.log(xp.where(u > 0, u, 1.0))
     return sum_of_squares(u), -xp.sum(u * logs, axis=0)

@@ -31,7 +31,7 @@ class CovarianceState(NamedTuple):
     freedom: Array
 
 
-class _Shape(Statistic[CovarianceState, "CovarianceView"]):
+class _Covariances(Statistic[CovarianceState, "CovarianceView"]):
     """Covariances of clusters whose weights, masses and means are those of another statistic, `of`."""
 
     of: ClassVar[type[Members[State]]]
@@ -46,27 +46,27 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
     def update(cls, old: States, step: Step) -> CovarianceState:
         mass, mean, _ = old[cls.of]
         _, b = moments.share(mass, step.fade, cls.of.weights(step))
-        return _joined(old[cls], b, step.x - mean, None)
+        return _combined(old[cls], b, step.x - mean, None)
 
     @classmethod
     def batch(cls, recording: RecordedClustering) -> CovarianceState:
         X, W, fades = recording.x, cls.of.recorded(recording), recording.fades
         xp = namespace(X)
         mass, mean, _ = moments.batch(X, W, fades)
-        weights = W * fades[:, None] / xp.where(mass > 0, mass, xp.ones_like(mass))
+        weights = W * fades[:, None] / xp.where(mass > 0, mass, 1.0)
         shapes = []
         for i in range(W.shape[1]):
             e = X - mean[i, :]
             S = (weights[:, i, None] * e).T @ e
             shapes.append(xp.concat([S[j:, j] for j in range(X.shape[1])]))
         square_sum = xp.sum(weights * weights, axis=0)
-        return CovarianceState(xp.stack(shapes), xp.where(mass > 0, 1 - square_sum, xp.zeros_like(mass)))
+        return CovarianceState(xp.stack(shapes), xp.where(mass > 0, 1 - square_sum, 0.0))
 
     @classmethod
     def combine(cls, a: States, b: States) -> CovarianceState:
         one, two = a[cls.of], b[cls.of]
         _, part = moments.share(one.mass, 1, two.mass)
-        return _joined(a[cls], part, two.mean - one.mean, b[cls])
+        return _combined(a[cls], part, two.mean - one.mean, b[cls])
 
     @classmethod
     def remove(cls, old: States, step: Step) -> CovarianceState:
@@ -78,15 +78,15 @@ class _Shape(Statistic[CovarianceState, "CovarianceView"]):
         scatter = scatter + wide * (scatter - (1 + wide) * cholesky.outer(step.x - mean))
         freedom = (1 + r) * (1 + r) * freedom - 2 * r
         none = gone | (freedom < 0)
-        scatter = xp.where(none[:, None, ...], xp.zeros_like(scatter), scatter)
-        return CovarianceState(scatter, xp.where(none, xp.zeros_like(freedom), freedom))
+        scatter = xp.where(none[:, None, ...], 0.0, scatter)
+        return CovarianceState(scatter, xp.where(none, 0.0, freedom))
 
     @classmethod
     def view(cls, stats: Stats, state: CovarianceState) -> CovarianceView:
         return CovarianceView(stats, state, stats[cls.of].mean, stats.memo if cls.of is Dispersion else Memo())
 
 
-class Covariance(_Shape):
+class Covariance(_Covariances):
     """Covariance of each cluster's members about their mean, unbiased under faded weights."""
 
     name: ClassVar = "covariance"
@@ -100,14 +100,12 @@ class Covariance(_Shape):
 
     @staticmethod
     def merge(old: States, merge: Merge) -> CovarianceState:
-        (a, base), (b, other) = (
-            (chosen(old[Covariance], mask), chosen(old[Dispersion], mask)) for mask in (merge.into, merge.gone)
-        )
+        (a, base), (b, other) = ((chosen(old[Covariance], mask), chosen(old[Dispersion], mask)) for mask in merge)
         _, part = moments.share(base.mass, 1, other.mass)
-        return placed(old[Covariance], _joined(a, part, other.mean - base.mean, b), merge)
+        return placed(old[Covariance], _combined(a, part, other.mean - base.mean, b), merge)
 
 
-class OverallCovariance(_Shape):
+class OverallCovariance(_Covariances):
     """Covariance of all samples about their faded mean, as for one cluster that has all samples."""
 
     name: ClassVar = "overall_covariance"
@@ -139,7 +137,7 @@ class CovarianceView:
         xp = self._stats.xp
         scatter, freedom = self._state
         some = freedom > (1e-6 if xp.finfo(freedom.dtype).bits <= 32 else 1e-12)
-        scale = xp.where(some, 1 / xp.where(some, freedom, xp.ones_like(freedom)), xp.zeros_like(freedom))
+        scale = xp.where(some, 1 / xp.where(some, freedom, 1.0), 0.0)
         return ellipsoid.ridged(scatter * scale[:, None, ...], self._p, self._ridge)
 
     @cached_property
@@ -171,26 +169,26 @@ class CovarianceView:
 
             def apart(Si: Array, least_i: Array, ni: Array, mi: Array, *other: Array) -> Array:
                 Sj, least_j, nj, mj = other
-                return self._apart(Si + Sj, mi - mj, least_i + least_j, ni + nj)
+                return self._cross_entropy(Si + Sj, mi - mj, least_i + least_j, ni + nj)
 
             full = lambda: pairs.each(apart, *each)[0]  # noqa: E731
             renew = lambda old, moved: pairs.renewed([old], moved, apart, *each)[0]  # noqa: E731
             return [self._memo.of("cross_entropies", full, renew)]
         d = self._pieces(lambda a, b: a - b, self._mean)
         sums = [self._pieces(lambda a, b: a + b, each) for each in (*self._raised, self._members)]
-        return [self._apart(S, e, least, members) for e, S, least, members in zip(d, *sums)]
+        return [self._cross_entropy(S, e, least, members) for e, S, least, members in zip(d, *sums)]
 
     @cached_property
     def _members(self) -> Array:
         """How many members of equal weight would have the same 1 − R."""
         xp, freedom = self._stats.xp, self._state.freedom
-        return 1 / larger(1 - freedom, xp.full_like(freedom, float(xp.finfo(freedom.dtype).eps)))
+        return 1 / larger(1 - freedom, float(xp.finfo(freedom.dtype).eps))
 
-    def _apart(self, S: Array, d: Array, least: Array, members: Array) -> Array:
+    def _cross_entropy(self, S: Array, d: Array, least: Array, members: Array) -> Array:
         xp = self._stats.xp
         F, logdet = cholesky.gaussian(S, d, least)
         noise = (members < self._p + 1.5) & (least > 2 * self._ridge)
-        return xp.where(noise, xp.full_like(F, xp.nan), (F + logdet) * 0.5 + self._p * math.log(2 * math.pi) / 2)
+        return xp.where(noise, xp.nan, (F + logdet) * 0.5 + self._p * math.log(2 * math.pi) / 2)
 
     def _pieces(self, f: Callable[[Array, Array], Array], a: Array) -> list[Array]:
         """f(a_i, a_j) for all i < j, as one array for one stream."""
@@ -198,7 +196,7 @@ class CovarianceView:
         return rows if self._stats.active.ndim > 1 else [self._stats.xp.concat(rows)]
 
 
-def _joined(a: CovarianceState, part: Array, e: Array, b: CovarianceState | None) -> CovarianceState:
+def _combined(a: CovarianceState, part: Array, e: Array, b: CovarianceState | None) -> CovarianceState:
     """Shape of `a` and `b` together; `b` (None: a point) has the share `part` of the mass and a mean off by `e`."""
     wide = part[:, None, ...]
     rest = 1 - part

@@ -24,7 +24,7 @@ def homes(prototypes: Prototypes) -> Array:
     home = own
     for e in range(k - 1, -1, -1):
         same = active & active[e, ...] & (names == names[e, ...])
-        home = xp.where(same, xp.full_like(home, e), home)
+        home = xp.where(same, e, home)
     return home
 
 
@@ -46,7 +46,7 @@ def gathered(
     if "dispersion" in states:
         mass, mean, _ = states["dispersion"]
         centers = xp.where((mass > 0)[:, None, ...], mean, centers)
-    return dict(states), Prototypes(xp.where(active[:, None, ...], centers, xp.zeros_like(centers)), active)
+    return dict(states), Prototypes(xp.where(active[:, None, ...], centers, 0.0), active)
 
 
 def _middle(prototypes: Prototypes, home: Array) -> Array:
@@ -56,8 +56,8 @@ def _middle(prototypes: Prototypes, home: Array) -> Array:
     weight = weight if prototypes.masses is None else weight * prototypes.masses
     rows = []
     for g in range(home.shape[0]):
-        mine = xp.where(home == g, weight, xp.zeros_like(weight))
+        mine = xp.where(home == g, weight, 0.0)
         total = xp.sum(mine, axis=0)
         place = xp.sum(mine[:, None, ...] * prototypes.centers, axis=0)
-        rows.append(place / xp.where(total > 0, total, xp.ones_like(total)))
+        rows.append(place / xp.where(total > 0, total, 1.0))
     return xp.stack(rows)

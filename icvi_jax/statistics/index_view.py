@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from icvi_jax.numerics.arrays import count, far, namespace, squares
+from icvi_jax.numerics.arrays import count, far, namespace, pointed, squares
 from icvi_jax.statistics.base import AnyStatistic, S, States, Statistic, V
 from icvi_jax.statistics.count import Count
 from icvi_jax.statistics.dispersion import Dispersion
@@ -92,20 +92,22 @@ class Stats:
         self.memo = memo or Memo()
 
     def __getitem__(self, statistic: type[Statistic[S, V]]) -> V:
-        name = statistic.name
-        if name not in self._parts:
-            raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
-        if name not in self._views:
-            self._views[name] = self._parts[name].view(self, self._by_name[name])
-        view: V = self._views[name]
+        view: V = self._view(statistic.name)
         return view
 
     if not TYPE_CHECKING:  # a name in place of a statistic works, but a type checker cannot check it
 
         def __getattr__(self, name):
-            if name.startswith("_") or name not in self._parts:
-                raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
-            return self[self._parts[name]]
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return self._view(name)
+
+    def _view(self, name: str) -> State:
+        if name not in self._parts:
+            raise AttributeError(f"no statistic {name!r} on this panel: name it in the index's `needs`")
+        if name not in self._views:
+            self._views[name] = self._parts[name].view(self, self._by_name[name])
+        return self._views[name]
 
     @cached_property
     def xp(self) -> Namespace:
@@ -131,7 +133,7 @@ class Stats:
     @cached_property
     def from_mean_center(self) -> Array:
         """Squared distances ‖v_i − v̄‖² of the active centres from their plain mean: (k, *streams), else 0."""
-        mean = self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, self.xp.ones_like(self.k))
+        mean = self.over_slots(self.centers) / self.xp.where(self.k > 0, self.k, 1.0)
         d = squares(self.centers - mean, 1)
         return self.xp.where(self.active, d, 0 * d)
 
@@ -144,5 +146,4 @@ class Stats:
 
     def over_slots(self, a: Array) -> Array:
         """Sum of `a` (k, …, *streams) over the active slots."""
-        mask = self.active if a.ndim == self.active.ndim else self.active[:, None, ...]
-        return self.xp.sum(self.xp.where(mask, a, self.xp.zeros_like(a)), axis=0)
+        return pointed(a, self.active)

@@ -47,7 +47,7 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
         s, counts = of_sample(step.x, step.u, step.before.centers, active, old[Dispersion], born)
         counts = counts & step.seen
         noise = step.seen & ~namespace(s).any(step.u > 0, axis=0) & namespace(s).any(active, axis=0)
-        return _with(old[Silhouettes], s, counts, noise, step.fade)
+        return _add_sample(old[Silhouettes], s, counts, noise, step.fade)
 
     @staticmethod
     def batch(recording: RecordedClustering) -> SilhouettesState:
@@ -56,13 +56,13 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
         state = Silhouettes.init(0, 0, (), xp, recording.x.dtype)
         for t in range(1, n):
             active = recording.active[t - 1, :]
-            off = xp.where(recording.active[:t, :], -xp.ones_like(time[:t, :]), time[:t, :])
-            members = xp.where(time[:t, :] > xp.max(off, axis=0), recording.given[:t, :], 0 * recording.given[:t, :])
+            off = xp.where(recording.active[:t, :], -1, time[:t, :])
+            members = xp.where(time[:t, :] > xp.max(off, axis=0), recording.given[:t, :], 0.0)
             past = moments.batch(recording.x[:t, :], members, recording.fades[:t] / recording.fades[t - 1])
             x, u = recording.x[t, :], recording.u[t, :]
             s, counts = of_sample(x, u, recording.centers[t - 1, ...], active, past, None)
             noise = ~xp.any(u > 0) & xp.any(active)
-            state = _with(state, s, counts, noise, recording.fades[t - 1] / recording.fades[t])
+            state = _add_sample(state, s, counts, noise, recording.fades[t - 1] / recording.fades[t])
         return state
 
     @staticmethod
@@ -72,7 +72,7 @@ class Silhouettes(Statistic[SilhouettesState, SilhouettesState]):
     @staticmethod
     def combine(a: States, b: States) -> SilhouettesState:
         joined: list[Array] = []
-        for one, two in zip(_pairs(a[Silhouettes]), _pairs(b[Silhouettes])):
+        for one, two in zip(_means(a[Silhouettes]), _means(b[Silhouettes])):
             (mean, weight), (other, more) = one, two
             total, part = moments.share(weight, 1, more)
             joined += [mean + part * (other - mean), total]
@@ -91,33 +91,33 @@ def of_sample(
     own = smallest(-u) & (u > 0)
     known = active if born is None else active & ~born
     d = squares(x - centers, 1)
-    spread = d + xp.where(past.mass > 0, past.scatter, xp.zeros_like(d))
+    spread = d + xp.where(past.mass > 0, past.scatter, 0.0)
     other = active & ~own
-    a = _root(xp.sum(xp.where(own & known, d, xp.zeros_like(d)), axis=0))
-    b = _root(xp.min(xp.where(other, spread, xp.full_like(d, xp.inf)), axis=0))
+    a = _root(xp.sum(xp.where(own & known, d, 0.0), axis=0))
+    b = _root(xp.min(xp.where(other, spread, xp.inf), axis=0))
     counts = xp.any(own & known, axis=0) & xp.any(other, axis=0)
     b = xp.where(counts, b, a)
     worse = xp.maximum(a, b)
-    s = (b - a) / xp.where(worse > 0, worse, xp.ones_like(worse))
-    return xp.where(counts, s, xp.zeros_like(s)), counts
+    s = (b - a) / xp.where(worse > 0, worse, 1.0)
+    return xp.where(counts, s, 0.0), counts
 
 
 def _root(a: Array) -> Array:
     """Square root with a finite slope at 0; infinity stays."""
     xp = namespace(a)
     some = (a > 0) & (a < xp.inf)
-    return xp.where(some, xp.sqrt(xp.where(some, a, xp.ones_like(a))), a)
+    return xp.where(some, xp.sqrt(xp.where(some, a, 1.0)), a)
 
 
-def _pairs(state: SilhouettesState) -> tuple[tuple[Array, Array], ...]:
+def _means(state: SilhouettesState) -> tuple[tuple[Array, Array], ...]:
     """The two means, each with its weight."""
     return (state.mean, state.weight), (state.noisy_mean, state.noisy_weight)
 
 
-def _with(state: SilhouettesState, s: Array, counts: Array, noise: Array, fade: Array) -> SilhouettesState:
+def _add_sample(state: SilhouettesState, s: Array, counts: Array, noise: Array, fade: Array) -> SilhouettesState:
     """The state with the silhouette of one more sample, where it counts, or where it is noise."""
     xp, new = namespace(s), []
-    for (mean, weight), taken in zip(_pairs(state), (counts, counts | noise)):
+    for (mean, weight), taken in zip(_means(state), (counts, counts | noise)):
         total = fade * weight + 1
         new += [xp.where(taken, mean + (s - mean) / total, mean), xp.where(taken, total, weight)]
     return SilhouettesState(*new)
