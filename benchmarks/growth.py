@@ -153,7 +153,7 @@ def measure(cell: Cell, engine: str) -> dict[str, float | str]:
     samples = cell.streams * cell.length
     found = {"first": first, "micros": 1e6 * took / samples, "beyond": speed.held("VmHWM") - before}
     if engine == "flat":  # as the choice sees it; loops are made from another list
-        step = executor._programs[next(reversed(executor._programs))].code.layout.unrolled
+        step = executor._programs[next(reversed(executor._programs))].layout.unrolled
         found |= {"operations": step.graph.weight, "words": sum(part.n for part in step.state)}
         found |= {"arrays": len(step.graph.operations), "predicted": program.first_call(step)}
     return found

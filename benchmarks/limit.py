@@ -115,7 +115,7 @@ def case(shape: speed.Shape, repeats: int, rate: float) -> dict[str, object]:
     calls: dict[str, Callable[[], object]] = {"ours": speed.fleet(speed.pipeline(shape.k, shape.clusterer), X)}
     calls |= rivals.c_programs(X, shape.k)
     each = speed.rates(calls, X.shape[0] * X.shape[1], repeats)
-    code = next(p.code for p in reversed(executor._programs.values()) if isinstance(p, executor.NativeProgram))
+    code = next(code for code in reversed(executor._programs.values()) if code is not None)
     body = loop_of(code.text, code._passes)
     found: dict[str, object] = {"case": str(shape), "rates": each, "measured": rate / each["ours"] / 1e6}
     found |= {"lanes": code.layout.width, **shares(body)}

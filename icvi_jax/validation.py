@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from icvi_jax.engine import inputs
-from icvi_jax.engine.executor import NativeProgram, program_for
+from icvi_jax.engine.executor import native_code, run_natively
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.engine.xla import RunInput, precise, scan_plainly
 from icvi_jax.numerics.arrays import cast, library, namespace, slots, usable
@@ -154,13 +154,13 @@ def validate(
     none: State = None  # the origin of the panel is not needed
     members = None if labels is None else xp.zeros(k, dtype=xp.int32)
     start = panel.init(k, p, xp=np if host else jnp, dtype=dtype)._replace(anchor=none), members
-    program = program_for(step, known, start, dtype, rows.shape[1], gaps is not None, 1) if host else None
+    code = native_code(step, known, start, dtype, rows.shape[1], gaps is not None, alone=True) if host else None
     values: State
-    if isinstance(program, NativeProgram):  # the rows as those of a fleet of one
+    if code is not None:  # the rows as those of a fleet of one
         times = None if gaps is None else np.asarray(gaps)
         feed = RunInput(np.asarray(rows)[None], np.zeros((1, rows.shape[1])), times)
-        words = program.place(jax.tree.map(lambda a: a[..., None], start), 1)
-        values = {name: a[0] for name, a in program.run(known, words, feed)[1].items()}
+        words = code.words(jax.tree.map(lambda a: a[..., None], start))
+        values = {name: a[0] for name, a in run_natively(code, words, code.numbers(known), feed).items()}
     else:
         with precise(np.dtype(dtype)) if host else nullcontext():
             scanned = jnp.asarray(rows), None if gaps is None else jnp.asarray(gaps, dtype)

@@ -1,8 +1,8 @@
 """The executor: the states of many streams on the host's side, and the compiled step that advances them.
 
-`run`, `run_fleet` and `Live` stand on it, and `validate` on its programs. A program is a compiled step: native code on
-the cores of this machine, or what XLA runs on JAX's devices (`icvi_jax.engine.xla`). Where JAX sees a GPU or TPU, a
-fleet that is large enough goes there. `ICVI_BACKEND`, for debugging, forces native code or XLA.
+`run`, `run_fleet` and `Live` stand on it. The step is native code on the cores of this machine, which `validate` runs
+too, or what XLA runs on JAX's devices (`icvi_jax.engine.xla`). Where JAX sees a GPU or TPU, a fleet that is large
+enough goes there. `ICVI_BACKEND`, for debugging, forces native code or XLA.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
 from icvi_jax.engine.native.program import Program, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
-from icvi_jax.engine.xla import CompiledStep, Done, RunInput, Step, Tree, XlaProgram, map_own, precise
+from icvi_jax.engine.xla import Done, RunInput, Step, XlaScan, map_own, place, precise, run_on_devices
 from icvi_jax.origin import Origin, no_anchor
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Alarm, Reading, State
@@ -37,7 +37,7 @@ variable `ICVI_GPU_STREAMS` sets another number."""
 PROGRAMS = 256
 """So many programs are remembered; the one that was not used for longest goes first."""
 
-_programs: OrderedDict[tuple[object, ...], CompiledStep] = OrderedDict()
+_programs: OrderedDict[tuple[object, ...], Program | None] = OrderedDict()
 
 
 def forced() -> str | None:
@@ -48,48 +48,41 @@ def forced() -> str | None:
     return name or None
 
 
-def program_for(
+def native_code(
     step: Step,
     model: object,
     state: object,
     dtype: np.dtype,
     features: int,
     timed: bool = False,
-    streams: int = 0,
-    mesh: Mesh | None = None,
+    alone: bool = False,
     own: tuple[bool, ...] = (),
-) -> CompiledStep:
-    """The program of a step, made once for all models that differ in their numbers only; see `XlaProgram`.
+) -> Program | None:
+    """Native code of a step, made once for all models that differ in their numbers only; None: XLA is to run it.
 
     Of the state, which is that of one stream, shapes and types matter. Samples are `timed` where they come with the
-    time since the one before. For one stream there is special native code.
+    time since the one before. For one stream, `alone`, there is special code. Leaves of the model are each stream's
+    `own`, or none is.
     """
-    engine, alone = forced(), streams == 1
-    if engine == "native" and mesh is not None:
-        raise ValueError("ICVI_BACKEND=native: it runs on this machine's cores, not on JAX's devices of a mesh")
+    if (engine := forced()) == "xla":
+        return None
     numbers, structure = jax.tree.flatten(model)
     shapes = tuple((np.shape(a), np.asarray(a).dtype.kind) for a in numbers)
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
-    key = (engine, step, structure, shapes, form, dtype, features, timed, alone, own, mesh)
+    key = (engine, step, structure, shapes, form, dtype, features, timed, alone, own)
     if key not in _programs:
-        program: CompiledStep | None = None
-        if mesh is None and engine != "xla":
-            try:
-                with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
-                    lanes = 1 if alone else None
-                    code = compile_step(AsOneOfMany(step), model, state, features, dtype, timed, lanes, own=own)
-                program = NativeProgram(code, dtype, own)
-            except ImportError as missing:
-                if engine == "native":
-                    raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
-            except Unsupported as problem:
-                if engine == "native":
-                    raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
-                warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=4)
-        if program is None:
-            kernels = mesh is not None and engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda")
-            program = XlaProgram(step, dtype, mesh, None if kernels else "xla", own)
-        _programs[key] = program
+        _programs[key] = None
+        try:
+            with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
+                lanes, one = 1 if alone else None, AsOneOfMany(step)
+                _programs[key] = compile_step(one, model, state, features, dtype, timed, lanes, own=own)
+        except ImportError as missing:
+            if engine == "native":
+                raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
+        except Unsupported as problem:
+            if engine == "native":
+                raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
+            warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=4)
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
@@ -110,43 +103,22 @@ PIECE = 2**21
 """Stream-samples between two calls of `progress`."""
 
 
-class NativeProgram(CompiledStep):
-    """A step as native code. Words are changed where they are, and room is not needed."""
-
-    def __init__(self, code: Program, dtype: np.dtype, own: tuple[bool, ...]) -> None:
-        self.code, self._dtype, self._own = code, dtype, own
-        self._known: tuple[object, np.ndarray] | None = None  # the model that was run last, and its numbers
-
-    def place(self, state: State, room: int, model: State = None) -> np.ndarray:
-        return self.code.words(state, [np.asarray(a) for a, mine in zip(jax.tree.leaves(model), self._own) if mine])
-
-    def fetch(self, words: np.ndarray, streams: int) -> State:
-        return self.code.state(words, streams)
-
-    def numbers(self, model: object) -> np.ndarray:
-        """The numbers that all streams share."""
-        if self._known is not None and self._known[0] is model:
-            return self._known[1]
-        leaves = jax.tree.leaves(model)
-        made = self.code.numbers([a for a, mine in zip(leaves, self._own) if not mine] if self._own else leaves)
-        if fixed(leaves):
-            self._known = model, made
-        return made
-
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
-        N, T, _ = feed.X.shape
-        return self.code.outputs(N, feed.rows), self.code.tree, T if feed.done is None else max(1, PIECE // N)
-
-    def launch(
-        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
-    ) -> tuple[State, Callable[[], None]]:
-        X, origin, elapsed, every, phase, _ = piece
-        if X.dtype == np.float32 and (origin.astype(np.float32) != origin).any():
-            X = X.astype(np.float64)  # the origin has more digits than these samples
-        elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, self._dtype)
-        numbers = self.numbers(model)
-        self.code.run(words, numbers, X, origin=origin, elapsed=elapsed, every=every, phase=phase, out=out)
-        return words, lambda: None  # native code is done when it returns
+def run_natively(
+    code: Program, words: np.ndarray, numbers: np.ndarray, feed: RunInput, done: Done | None = None
+) -> State:
+    """The outputs (N, rows, …) for samples; the words are changed where they are."""
+    (N, T, _), X, elapsed = feed.X.shape, feed.X, feed.elapsed
+    if X.dtype == np.float32 and (feed.origin.astype(np.float32) != feed.origin).any():
+        X = X.astype(np.float64)  # the origin has more digits than these samples
+    elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, code.layout.dtype)
+    out, origin, every = code.outputs(N, feed.rows), feed.origin, feed.every
+    for piece, rows in feed._replace(X=X, elapsed=elapsed).pieces(T if done is None else max(1, PIECE // N)):
+        part = [a[:, rows] for a in out]
+        X, gaps, phase = piece.X, piece.elapsed, piece.phase
+        code.run(words, numbers, X, origin=origin, elapsed=gaps, every=every, phase=phase, out=part)
+        if done is not None:
+            done(N * X.shape[1])
+    return code.tree(out)
 
 
 SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)() else 0
@@ -161,14 +133,13 @@ class Ticks:
 
     def __init__(
         self,
-        native: NativeProgram,
-        model: object,
+        code: Program,
+        numbers: np.ndarray,
         words: np.ndarray,
         origin: np.ndarray,
         taken: np.dtype,
         dtype: np.dtype,
     ) -> None:
-        code, numbers = native.code, native.numbers(model)
         form = code.tree(range(len(code.layout.outputs)))
         shown = np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
         self._new = partial(_Set, code, words, numbers, origin, dtype, form.centers, shown)
@@ -252,11 +223,15 @@ class Engine:
     def __init__(
         self, pipe: Pipeline, state: PipelineState, keep: tuple[str, ...], room: int = 0, mesh: Mesh | None = None
     ) -> None:
-        self._pipe, self._keep = pipe, keep
+        engine = forced()
+        if engine == "native" and mesh is not None:
+            raise ValueError("ICVI_BACKEND=native: it runs on this machine's cores, not on JAX's devices of a mesh")
         # decided once: streams that join later do not move the others to another device, where last bits differ
-        self._mesh = devices_for(max(room, state.anchor.high.shape[-1])) if mesh is None else mesh
+        mesh = devices_for(max(room, state.anchor.high.shape[-1])) if mesh is None else mesh
+        known = mesh is not None and engine is None and mesh.devices.flat[0].platform in ("cpu", "gpu", "cuda")
+        self._pipe, self._step = pipe, PipelineStep(keep, relative=True)
+        self._how = XlaScan(self._step, mesh, implementation=None if known else "xla")
         self._phase, self._timed = 0, False
-        self.quick: dict[np.dtype, Ticks] = {}
         self.place(state, room)
 
     def place(self, state: PipelineState, room: int = 0) -> None:
@@ -269,22 +244,30 @@ class Engine:
 
     def again(self, streams: int) -> Engine:
         """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
-        assert isinstance(self.program, NativeProgram)
+        assert self.code is not None
         new = copy.copy(self)
         new._origin = Origin(no_anchor(self.features, (streams,), np, self._origin.dtype), self._pipe.by_column)
         new.streams = new._room = streams
-        new._words, new.quick = self.program.code.repeated(self._words, streams), {}
+        new._words, new.quick = self.code.repeated(self._words, streams), {}
         return new
 
     def _load(self, rest: State) -> None:
-        dtype = self._origin.dtype
+        pipe, dtype, alone = self._pipe, self._origin.dtype, self._room == 1
         one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
-        own = numbers_each("Live", self._pipe, self.streams)
-        model = map_own(lambda a: np.asarray(a)[0], own, self._pipe) if own else self._pipe
-        step, devices = PipelineStep(self._keep, relative=True), (self._room, self._mesh)
-        self.program = program_for(step, model, one, dtype, self.features, self._timed, *devices, own)
-        self._words = self.program.place(rest, self._room, self._pipe)
-        self.quick = {}
+        own = numbers_each("Live", pipe, self.streams)
+        model = map_own(lambda a: np.asarray(a)[0], own, pipe) if own else pipe
+        self.quick: dict[np.dtype, Ticks] = {}
+        self.code: Program | None = None
+        if self._how.mesh is None:
+            self.code = native_code(self._step, model, one, dtype, self.features, self._timed, alone, own)
+        if self.code is None:
+            self._how = self._how._replace(own=own)
+            self._words: State = place(rest, self._room, self._how.mesh, dtype)
+        else:
+            leaves = jax.tree.leaves(pipe)
+            self._words = self.code.words(rest, [np.asarray(a) for a, mine in zip(leaves, own) if mine])
+            self._shared = [a for a, mine in zip(leaves, own) if not mine] if own else leaves
+            self._numbers = self.code.numbers(self._shared)
 
     @property
     def state(self) -> PipelineState:
@@ -294,17 +277,23 @@ class Engine:
 
     def end(self) -> PipelineState:
         """The states of all streams, without a copy where it can be: for an engine that is not used any more."""
-        found: PipelineState = self.program.fetch(self._words, self.streams)._replace(anchor=self._origin.anchor)
+        found: PipelineState = self._rest()._replace(anchor=self._origin.anchor)
         return found
+
+    def _rest(self) -> State:
+        if self.code is not None:
+            return self.code.state(self._words, self.streams)
+        return jax.tree.map(lambda a: np.array(a)[..., : self.streams], self._words)
 
     def tick(self, x: np.ndarray) -> Reading:
         """Process one sample x (N, p) of every stream; the first axis of the reading is (N,)."""
         self._origin.meet(x[:, None])
-        if self._timed or not self._origin.settled or not isinstance(self.program, NativeProgram):
+        if self._timed or not self._origin.settled or self.code is None:
             first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
             return first
         dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
-        self.quick[x.dtype] = Ticks(self.program, self._pipe, self._words, self._origin.value, x.dtype, dtype)
+        numbers = self.code.numbers(self._shared)
+        self.quick[x.dtype] = Ticks(self.code, numbers, self._words, self._origin.value, x.dtype, dtype)
         return self.quick[x.dtype](x)
 
     def advance(
@@ -312,13 +301,18 @@ class Engine:
     ) -> Reading:
         """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
         if self._timed != (elapsed is not None):
-            rest = self.program.fetch(self._words, self.streams)
+            rest = self._rest()
             self._timed = not self._timed
             self._load(rest)
         self._origin.meet(X)
         reading: Reading
-        feed = RunInput(X, self._origin.value, elapsed, every, self._phase, done)
-        self._words, reading = self.program.run(self._pipe, self._words, feed)
+        feed = RunInput(X, self._origin.value, elapsed, every, self._phase)
+        if self.code is None:
+            dtype = self._origin.dtype
+            self._words, reading = run_on_devices(self._how, self._pipe, self._words, feed, dtype, done)
+        else:
+            numbers = self._numbers if fixed(self._shared) else self.code.numbers(self._shared)
+            reading = run_natively(self.code, self._words, numbers, feed, done)
         self._phase = (self._phase + X.shape[1]) % every
         if reading.centers is None:
             return reading
@@ -355,7 +349,7 @@ def begin(
     if where is None and (known := _begun.get(key)) is not None:
         return known[1].again(streams)
     engine = Engine(pipe, fresh(pipe, features, streams, dtype), keep, mesh=mesh)
-    if where is None and isinstance(engine.program, NativeProgram) and fixed(jax.tree.leaves(pipe)):
+    if where is None and engine.code is not None and fixed(jax.tree.leaves(pipe)):
         _begun[key] = pipe, engine.again(1)  # the pipeline is kept, so that no other gets its id
         if len(_begun) > BEGUN:
             _begun.popitem(last=False)

@@ -1,4 +1,4 @@
-"""A compiled step, which cuts time into pieces, and its form on JAX's devices: kernels on GPUs, elsewhere XLA's loop.
+"""A step on JAX's devices, kernels on GPUs and elsewhere XLA's loop; how a recording is cut into pieces of time.
 
 States stay on the devices, the same number of streams on each. The plain loop of NumPy and torch is here, too.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
@@ -31,22 +30,18 @@ BUDGET = 64 * 2**20
 Step = Callable[..., tuple[State, State]]
 """(model, state, z (p, *streams), elapsed or None) → (state, outputs)."""
 
-Tree = Callable[[list[np.ndarray]], State]
-"""Makes a pytree of its leaves."""
-
 Done = Callable[[int], None]
 """Is told how many samples, of all streams together, are done."""
 
 
 class RunInput(NamedTuple):
-    """What a program is given."""
+    """Samples of the host, and what belongs to them."""
 
     X: np.ndarray  # (N, T, p), the samples
     origin: np.ndarray  # (N, p), float64, what they are relative to
     elapsed: np.ndarray | None = None  # (T,) or (N, T), the time since the sample before; None: one unit each
     every: int = 1  # each `every`-th output is kept
     phase: int = 0  # samples that have passed since the last one that was kept
-    done: Done | None = None
 
     @property
     def rows(self) -> int:
@@ -54,129 +49,78 @@ class RunInput(NamedTuple):
         steps: int = self.X.shape[1]
         return (self.phase + steps) // self.every
 
-
-class CompiledStep(ABC):
-    """A step, ready to be run over many streams: native code on the host's cores, or what XLA runs on JAX's devices."""
-
-    @abstractmethod
-    def place(self, state: State, room: int, model: State = None) -> State:
-        """A state (…, N) of NumPy arrays, and numbers of the model for each stream, in the form in which they are run,
-        with room for so many streams."""
-
-    @abstractmethod
-    def fetch(self, words: State, streams: int) -> State:
-        """The states of the first streams as NumPy arrays (…, N), which may be views of the words."""
-
-    @abstractmethod
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
-        """Arrays for the outputs (N, rows, …), what makes a pytree of them, and how many samples of each stream one
-        call may take."""
-
-    @abstractmethod
-    def launch(
-        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
-    ) -> tuple[State, Callable[[], None]]:
-        """Begin to process samples: the words after them (those given are consumed), and what to call before `out` is
-        read."""
-
-    def run(self, model: State, words: State, feed: RunInput) -> tuple[State, State]:
-        """Process samples: the states (those given are consumed), and the outputs (N, rows, …) that are kept.
-
-        This is where time is cut into pieces. What one has made is fetched while the next is at work.
-        """
-        X, _, elapsed, every, phase, done = feed
-        (N, T, _), (out, tree, size) = X.shape, self.prepare(model, words, feed)
-        pending: deque[tuple[Callable[[], None], int]] = deque()
-
-        def finish() -> None:
-            fetch, samples = pending.popleft()
-            fetch()
-            if done is not None:
-                done(samples)
-
+    def pieces(self, size: int) -> Iterator[tuple[RunInput, slice]]:
+        """Pieces of `size` samples of each stream, and the rows that each makes: this is where time is cut."""
+        T, since = self.X.shape[1], self.phase
         for lo in range(0, T, size):
-            hi, first, piece, rows = min(lo + size, T), (phase + lo) // every, feed, out
-            if size < T:
-                gaps = None if elapsed is None else elapsed[..., lo:hi]
-                piece = feed._replace(X=X[:, lo:hi], elapsed=gaps, phase=(phase + lo) % every)
-                rows = [a[:, first : (phase + hi) // every] for a in out]
-            words, fetch = self.launch(model, words, piece, rows)
-            pending.append((fetch, N * (hi - lo)))
-            if lo:
-                finish()
-        finish()
-        return words, tree(out)
+            hi = min(lo + size, T)
+            gaps = None if self.elapsed is None else self.elapsed[..., lo:hi]
+            piece = self._replace(X=self.X[:, lo:hi], elapsed=gaps, phase=(since + lo) % self.every)
+            yield piece, slice((since + lo) // self.every, (since + hi) // self.every)
 
 
-class XlaProgram(CompiledStep):
-    """A step on JAX's devices.
+class XlaScan(NamedTuple):
+    """How a step is scanned on JAX's devices."""
 
-    Parameters
-    ----------
-    step : a hashable function; see `Step`.
-    dtype : of the samples.
-    mesh : the devices, on one axis "streams"; None is JAX's default device.
-    implementation : "xla" for XLA's own scan, None for the best of the platform.
-    own : for each leaf of the model, whether it is an array (N,), a number for each stream; empty: none is.
+    step: Step  # a hashable function
+    mesh: Mesh | None = None  # the devices; None: JAX's default device, or where the samples lie
+    axis: object = "streams"  # of the mesh, over which the streams are divided; or several axes
+    implementation: str | None = None  # "xla" for XLA's own scan, None for the best of the platform
+    own: tuple[bool, ...] = ()  # for each leaf of the model, whether it is a number for each stream, (N,)
+
+
+def place(state: State, room: int, mesh: Mesh | None, dtype: np.dtype) -> State:
+    """A state (…, N) of NumPy arrays on devices, filled up to `room` streams, the same number on each device."""
+    room += 0 if mesh is None else -room % mesh.size
+
+    def put(a: np.ndarray) -> Array:
+        all_ = _filled(a, room, 0, -1)
+        if mesh is None:
+            return jnp.array(all_)  # a copy: what is given to the scan is consumed
+        spec = PartitionSpec(*[None] * (a.ndim - 1), "streams")
+        return jnp.copy(jax.device_put(all_, NamedSharding(mesh, spec)))
+
+    with precise(dtype):
+        return jax.tree.map(put, state)
+
+
+def run_on_devices(
+    how: XlaScan, model: State, state: State, feed: RunInput, dtype: np.dtype, done: Done | None = None
+) -> tuple[State, State]:
+    """Run over samples of the host: the state after them (that given is consumed), and the outputs (N, rows, …).
+
+    What one piece of time has made is fetched while the next is at work.
     """
+    (N, T, p), room = feed.X.shape, _room(state)
+    with precise(dtype):
+        sample = jax.ShapeDtypeStruct((p, room), dtype)
+        gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), dtype)
+        first = map_own(lambda a: a[0], how.own, model) if how.own else model
+        leaves, form = jax.tree.flatten(jax.eval_shape(how.step, first, state, sample, gap)[1])
+    out = [np.empty((N, feed.rows, *a.shape[:-1]), a.dtype) for a in leaves]
+    size = sum(a.dtype.itemsize * math.prod(a.shape) for a in leaves) / feed.every
+    devices = 1 if how.mesh is None else how.mesh.size
+    longest = max(1, int(BUDGET * devices / (size + room * p * dtype.itemsize)))
+    even = math.ceil(T / math.ceil(T / longest))  # two lengths at most: two compilations
+    pending: deque[tuple[State, slice, int]] = deque()
 
-    def __init__(
-        self,
-        step: Step,
-        dtype: np.dtype,
-        mesh: Mesh | None = None,
-        implementation: str | None = "xla",
-        own: tuple[bool, ...] = (),
-    ) -> None:
-        self.step, self.dtype, self._mesh = step, dtype, mesh
-        self._implementation, self._own = implementation, own
-        self._devices = 1 if mesh is None else mesh.size
+    def finish() -> None:
+        made, rows, samples = pending.popleft()
+        for whole, part in zip(out, jax.tree.leaves(jax.device_get(made))):
+            whole[:, rows] = part[:N]
+        if done is not None:
+            done(samples)
 
-    def place(self, state: State, room: int, model: State = None) -> State:
-        """Filled up to `room` streams, the same number on each device."""
-        room += -room % self._devices
-
-        def put(a: np.ndarray) -> Array:
-            all_ = _filled(a, room, 0, -1)
-            if self._mesh is None:
-                return jnp.array(all_)  # a copy: what is given to the scan is consumed
-            spec = PartitionSpec(*[None] * (a.ndim - 1), "streams")
-            return jnp.copy(jax.device_put(all_, NamedSharding(self._mesh, spec)))
-
-        with precise(self.dtype):
-            return jax.tree.map(put, state)
-
-    def fetch(self, words: State, streams: int) -> State:
-        return jax.tree.map(lambda a: np.array(a)[..., :streams], words)
-
-    def prepare(self, model: State, words: State, feed: RunInput) -> tuple[list[np.ndarray], Tree, int]:
-        (N, T, p), room = feed.X.shape, _room(words)
-        with precise(self.dtype):
-            sample = jax.ShapeDtypeStruct((p, room), self.dtype)
-            gap = None if feed.elapsed is None else jax.ShapeDtypeStruct((room,), self.dtype)
-            first = map_own(lambda a: a[0], self._own, model) if self._own else model
-            shapes = jax.eval_shape(self.step, first, words, sample, gap)[1]
-        leaves, form = jax.tree.flatten(shapes)
-        out = [np.empty((N, feed.rows, *a.shape[:-1]), a.dtype) for a in leaves]
-        size = sum(a.dtype.itemsize * math.prod(a.shape) for a in leaves) / feed.every
-        longest = max(1, int(BUDGET * self._devices / (size + room * p * self.dtype.itemsize)))
-        even = math.ceil(T / math.ceil(T / longest))  # two lengths at most: two compilations
-        return out, partial(jax.tree.unflatten, form), -(-even // feed.every) * feed.every
-
-    def launch(
-        self, model: State, words: State, piece: RunInput, out: list[np.ndarray]
-    ) -> tuple[State, Callable[[], None]]:
-        Z = subtract(piece.X, piece.origin, self.dtype)
-        gaps = None if piece.elapsed is None else piece.elapsed.astype(self.dtype)
-        how = self.step, self._mesh, "streams", self._implementation, self._own
-        with precise(self.dtype):
-            words, made = _rows(_consuming, how, model, words, Z, gaps, piece.every, piece.phase)
-
-        def fetch() -> None:
-            for whole, part in zip(out, jax.tree.leaves(jax.device_get(made))):
-                whole[...] = part[: len(piece.X), : piece.rows]
-
-        return words, fetch
+    for piece, rows in feed.pieces(-(-even // feed.every) * feed.every):
+        Z = subtract(piece.X, piece.origin, dtype)
+        gaps = None if piece.elapsed is None else piece.elapsed.astype(dtype)
+        with precise(dtype):
+            state, made = _rows(_consuming, how, model, state, Z, gaps, piece.every, piece.phase)
+        pending.append((made, rows, N * piece.X.shape[1]))
+        if len(pending) > 1:
+            finish()
+    finish()
+    return state, jax.tree.unflatten(form, out)
 
 
 def _room(state: State) -> int:
@@ -213,23 +157,23 @@ def scan_fleet(
     """Scan Z (N, T, p) where it lies: traced, on other devices, or in a library that has gradients of its own.
 
     It goes with elapsed (T,) or (N, T); the state is (…, N), outputs (N, rows, …). With a mesh, whose axis is
-    "streams", they go to its devices, the same number to each; for the rest see `RunInput` and `XlaProgram`.
+    "streams", they go to its devices, the same number to each; for the rest see `RunInput` and `XlaScan`.
     """
     if not isinstance(Z, jax.Array):
         xp = namespace(Z)
         gaps = None if elapsed is None else xp.asarray(elapsed.T, dtype=Z.dtype)
         state, made = loop(step, model, state, xp.permute_dims(Z, (1, 2, 0)), gaps, every, phase)
         return state, jax.tree.map(lambda a: xp.moveaxis(a, -1, 0), made)
-    N, axis, elapsed = Z.shape[0], None, None if elapsed is None else jnp.asarray(elapsed, Z.dtype)
+    N, how, elapsed = Z.shape[0], XlaScan(step, own=own), None if elapsed is None else jnp.asarray(elapsed, Z.dtype)
     if mesh is not None:
-        axis, room = "streams", N + -N % mesh.size
+        how, room = how._replace(mesh=mesh), N + -N % mesh.size
         state = jax.tree.map(lambda a: _filled(a, room, 0, -1), state)
-        Z = jax.device_put(_filled(Z, room, np.nan), NamedSharding(mesh, PartitionSpec(axis)))
+        Z = jax.device_put(_filled(Z, room, np.nan), NamedSharding(mesh, PartitionSpec("streams")))
     elif not isinstance(Z, jax.core.Tracer) and len(Z.devices()) > 1:
         where = Z.sharding  # divided over devices already
         if isinstance(where, NamedSharding) and isinstance(where.mesh, Mesh) and where.spec and where.spec[0]:
-            mesh, axis = where.mesh, where.spec[0]
-    state, made = _rows(_keeping, (step, mesh, axis, None, own), model, state, Z, elapsed, every, phase)
+            how = how._replace(mesh=where.mesh, axis=where.spec[0])
+    state, made = _rows(_keeping, how, model, state, Z, elapsed, every, phase)
     if _room(state) > N:
         state, made = jax.tree.map(lambda a: a[..., :N], state), jax.tree.map(lambda a: a[:N], made)
     return state, made
@@ -237,7 +181,7 @@ def scan_fleet(
 
 def _rows(
     scan: Callable[..., tuple[State, State]],
-    how: tuple[Step, Mesh | None, object, str | None, tuple[bool, ...]],
+    how: XlaScan,
     model: State,
     state: State,
     Z: State,
@@ -249,12 +193,12 @@ def _rows(
 
     Where the first row is not a whole group of `every`, all are made and some of them taken.
     """
-    room, own = _room(state), how[-1]
+    room = _room(state)
     Z = _filled(Z, room, np.nan)
     if elapsed is not None and elapsed.ndim == 2:
         elapsed = _filled(elapsed, room, 1)
-    if own:
-        model = map_own(lambda a: _filled(jnp.asarray(a), room, 1), own, model)
+    if how.own:
+        model = map_own(lambda a: _filled(jnp.asarray(a), room, 1), how.own, model)
     if phase == 0:
         return scan(how, every, model, state, Z, elapsed)
     state, made = scan(how, 1, model, state, Z, elapsed)
@@ -262,7 +206,7 @@ def _rows(
 
 
 def _scan(
-    how: tuple[Step, Mesh | None, object, str | None, tuple[bool, ...]],
+    how: XlaScan,
     every: int,
     model: State,
     state: State,
