@@ -78,7 +78,10 @@ class Live:
             whole("Live", "streams", streams, 0)
             streams = [str(i) for i in range(streams)]
         self.features = features
-        self._dtype = float_type(dtype)
+        dtype = np.dtype(dtype or (np.float64 if jax.config.read("jax_enable_x64") else np.float32))
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"Live(dtype={dtype}): expected a type of floats, float32 or float64")
+        self._dtype = dtype
         self._keep = inputs.wanted("Live", keep)
         self.names = all_names((), [streams] if isinstance(streams, str) else streams)
         self.extra: Mapping[str, object] | None = None
@@ -141,9 +144,8 @@ class Live:
     def tick_many(self, X: Array, offsets: Array | None = None) -> Reading:
         """The readings of samples (N, t, p), with the numbers of single ticks and fewer calls; first axes (N, t)."""
         given = self._samples("tick_many", X)
-        n = len(self.names)
-        if given.ndim != 3 or given.shape[0] != n or given.shape[2] != self.features or given.shape[1] == 0:
-            wanted = f"(N, t, p) = ({n}, t, {self.features}) with one tick at least"
+        if given.ndim != 3 or given.shape[::2] != self._shape or given.shape[1] == 0:
+            wanted = f"(N, t, p) = ({len(self.names)}, t, {self.features}) with one tick at least"
             raise ValueError(f"Live.tick_many: needs the axes {wanted}, got {given.shape}")
         after = self._after(given.shape[1], offsets)
         readings, self._positions = self._engine.advance(given), after
@@ -203,10 +205,20 @@ class Live:
         return live
 
     def _after(self, ticks: int, offsets: Array | None) -> np.ndarray:
-        return self.positions + ticks if offsets is None else moved_on(self.names, self.positions, offsets)
+        """The positions after so many ticks, or the offsets (N,); no stream may go back."""
+        now = self.positions
+        if offsets is None:
+            return now + ticks
+        new = np.asarray(offsets)
+        if new.shape != now.shape or new.dtype.kind not in "iu":
+            raise ValueError(f"Live(offsets=…): expected one integer per stream, ({len(self.names)},)")
+        for row in np.flatnonzero(new < now)[:1]:
+            name, here, there = self.names[row], now[row], new[row]
+            raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
+        return new.astype(np.int64)
 
     def _samples(self, caller: str, x: Array) -> np.ndarray:
-        if type(x) is np.ndarray and x.dtype in (np.float32, np.float64):
+        if type(x) is ndarray and x.dtype in (np.float32, np.float64):
             return x
         return np.asarray(inputs.given(f"Live.{caller}", x, "numpy").x)
 
@@ -231,16 +243,6 @@ def room_for(streams: int) -> int:
     return 1 << max(streams - 1, 0).bit_length()
 
 
-def float_type(dtype: type | str | np.dtype | None) -> np.dtype:
-    """`dtype` as a NumPy type; by default float32, or float64 with `jax_enable_x64`."""
-    if dtype is None:
-        return np.dtype(np.float64 if jax.config.read("jax_enable_x64") else np.float32)
-    dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"Live(dtype={dtype}): expected a type of floats, float32 or float64")
-    return dtype
-
-
 def all_names(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
     """The names of a fleet and the new ones; all must be different."""
     names = (*old, *new)
@@ -252,15 +254,3 @@ def all_names(old: tuple[str, ...], new: Iterable[str]) -> tuple[str, ...]:
             raise ValueError(f"Live(streams=…): two streams have the name {name!r}")
         seen.add(name)
     return names
-
-
-def moved_on(names: tuple[str, ...], now: np.ndarray, offsets: Array) -> np.ndarray:
-    """The offsets (N,) as the new positions of the streams, none of which may go back."""
-    new = np.asarray(offsets)
-    if new.shape != now.shape or new.dtype.kind not in "iu":
-        raise ValueError(f"Live(offsets=…): expected one integer per stream, ({len(names)},)")
-    back = np.flatnonzero(new < now)
-    if len(back):
-        name, here, there = names[back[0]], now[back[0]], new[back[0]]
-        raise ValueError(f"Live(offsets=…): stream {name!r} is at {here} already and cannot go back to {there}")
-    return new.astype(np.int64)

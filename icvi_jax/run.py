@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -70,12 +69,12 @@ class Run(_Made):
 
     def summary(self) -> str:
         """What the command `icvi run` says: sizes, index values, and each alarm in a sentence."""
-        return str(importlib.import_module("icvi_jax.report.notebook").summary_of(self))
+        return str(_report().summary_of(self))
 
     def to_frame(self, library: str | None = None) -> object:
         """The readings as a table, a row for each sample: "pandas", "polars" or "pyarrow"; None: the first of them
         that is installed. Needs narwhals."""
-        frame: object = importlib.import_module("icvi_jax.report.notebook").frame_of(self, library)
+        frame: object = _report().frame_of(self, library)
         return frame
 
     def __repr__(self) -> str:
@@ -83,11 +82,15 @@ class Run(_Made):
 
     def plot(self, times: Sequence[object] | None = None) -> Figure:
         """A figure of the index values over `times` (sample numbers by default); needs matplotlib."""
-        figure: Figure = importlib.import_module("icvi_jax.report.notebook").plot_readings(self.readings, times)
+        figure: Figure = _report().plot_readings(self.readings, times)
         return figure
 
     def _repr_html_(self) -> str:
-        return str(importlib.import_module("icvi_jax.report.notebook").html_of(self.readings))
+        return str(_report().html_of(self.readings))
+
+
+def _report() -> State:
+    return importlib.import_module("icvi_jax.report.notebook")
 
 
 def run(
@@ -209,9 +212,7 @@ def use_all_cores(cores: int | None = None) -> int:
     2
     """
     warnings.warn("use_all_cores() has no effect and will be removed", DeprecationWarning, stacklevel=2)
-    if cores is not None:
-        return cores
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return cores or os.cpu_count() or 1
 
 
 def scan_chunks(

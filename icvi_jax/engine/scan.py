@@ -78,21 +78,19 @@ def _trace(f: Callable[..., State], trees: Sequence[State], avals: Sequence[Sequ
 def _trace_once(f: Callable[..., State], trees: tuple[State, ...], avals: tuple[tuple[State, ...], ...]) -> _Traced:
     made = _trace(f, trees, avals)
     if any(isinstance(const, jax.core.Tracer) for const in made.lifted):
-        raise _Open
+        raise _Unhashable  # values that are being traced mean something else next time
     return made
 
 
-class _Open(Exception):
-    """The step refers to values that are being traced: it means something else next time."""
+class _Unhashable(TypeError):
+    """A step that may not be remembered."""
 
 
 def _traced(f: Callable[..., State], trees: Sequence[State], avals: Sequence[Sequence[State]]) -> _Traced:
     try:
         return _trace_once(f, tuple(trees), tuple(map(tuple, avals)))
-    except _Open:
-        return _trace(f, trees, avals)
     except TypeError as problem:
-        if "unhashable" not in str(problem):
+        if "unhashable" not in str(problem) and not isinstance(problem, _Unhashable):
             raise
         return _trace(f, trees, avals)
 
