@@ -98,7 +98,12 @@ class Origin:
 
     def meet(self, X: np.ndarray) -> None:
         """Make the first usable value of each column of X (N, T, p) its origin, where it has none yet."""
-        if self.settled or self._at_once(X):
+        if self.settled:
+            return
+        first = np.ascontiguousarray(X[:, 0])
+        if not self._set.any() and np.asarray(may_be_origin(first)).all():  # the common case
+            self.value = self._rounded(first)
+            self._set[...] = self.settled = True
             return
         for lo, hi in zip((0, *range(1, X.shape[1], 64)), range(1, X.shape[1] + 64, 64)):  # most are there at once
             open_rows = np.flatnonzero(~self._set.all(axis=1))
@@ -108,27 +113,19 @@ class Origin:
             good = np.asarray(may_be_origin(part))
             if not self._by_column:
                 good &= good.all(axis=2, keepdims=True)
-            first = good.argmax(axis=1)[:, None, :]
-            value = np.take_along_axis(part, first, axis=1)[:, 0].astype(np.float64)
+            value = np.take_along_axis(part, good.argmax(axis=1)[:, None, :], axis=1)[:, 0]
             new = good.any(axis=1) & ~self._set[open_rows]
-            high, low = self._words(np.where(new, value, 0.0))
-            self.value[open_rows] = np.where(new, high.astype(np.float64) + low, self.value[open_rows])
+            self.value[open_rows] = np.where(new, self._rounded(np.where(new, value, 0)), self.value[open_rows])
             self._set[open_rows] |= new
         self.settled = bool(self._set.all())
 
-    def _at_once(self, X: np.ndarray) -> bool:
-        """The common case: nothing is known yet, and every stream has a usable first sample."""
-        if self._set.any():
-            return False
-        first = np.ascontiguousarray(X[:, 0])
-        if not np.asarray(may_be_origin(first)).all():
-            return False
-        self.value = first.astype(np.float64)
-        if first.dtype != self.dtype:  # two words of the state may have fewer digits
-            high, low = self._words(self.value)
-            self.value = high.astype(np.float64) + low
-        self._set[...] = self.settled = True
-        return True
+    def _rounded(self, value: np.ndarray) -> np.ndarray:
+        """Values as two words of the state have them."""
+        if value.dtype == self.dtype:
+            return value.astype(np.float64)
+        high, low = self._words(value.astype(np.float64))
+        both: np.ndarray = high.astype(np.float64) + low
+        return both
 
     def fits(self, dtype: np.dtype) -> bool:
         """Whether this type has all digits of the origins."""

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 
 from icvi_jax.engine.lowering.graph import Unsupported
 from icvi_jax.engine.native.build import LANES
-from icvi_jax.engine.native.program import Program, compile_step
+from icvi_jax.engine.native.program import Program, Ticker, compile_step
 from icvi_jax.engine.scan import AsOneOfMany, PipelineStep
 from icvi_jax.engine.xla import Done, RunInput, Step, XlaScan, map_own, place, precise, run_on_devices
 from icvi_jax.origin import Origin, no_anchor
@@ -125,6 +125,15 @@ SETS = 2 if sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabl
 """Sets of arrays that are handed out: one is being read while the next is written. Without exact counts, none."""
 
 
+class _Set(NamedTuple):
+    """The arrays of a reading, and how they are filled."""
+
+    arrays: list[np.ndarray]
+    free: list[int]  # the references to each when nobody else has any
+    fill: Callable[[], None]
+    ticker: Ticker  # holds the memory that addresses point to; the sample goes to its `x`
+
+
 class Ticks:
     """Readings of one tick after the other; the words are changed where they are.
 
@@ -142,59 +151,43 @@ class Ticks:
     ) -> None:
         form = code.tree(range(len(code.layout.outputs)))
         shown = np.dtype(np.float64) if taken == np.float64 else code.layout.dtype
-        self._new = partial(_Set, code, words, numbers, origin, dtype, form.centers, shown)
         self._assemble = _assembler(form)
         self._sets: list[_Set] = []
         self._spare: _Set | None = None
 
+        def new() -> _Set:
+            arrays = [a[:, 0] for a in code.outputs(len(origin), 1)]
+            for i in code.layout.still:
+                arrays[i].flags.writeable = False  # no code would write it again, should a reader have changed it
+            ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in arrays])
+            if (i := form.centers) is None:
+                return _Set(arrays, list(map(sys.getrefcount, arrays)), ticker.tick, ticker)
+            # the origin is written out for every slot: a sum of long rows is quicker than many short ones
+            about, back = arrays[i], np.repeat(origin[:, None, :], arrays[i].shape[1], axis=1)
+            arrays[i] = centers = np.zeros(about.shape, shown)
+
+            def fill() -> None:
+                ticker.tick()
+                np.add(about, back, out=centers, casting="same_kind")
+
+            return _Set(arrays, list(map(sys.getrefcount, arrays)), fill, ticker)
+
+        self._new = new
+
     def __call__(self, x: np.ndarray) -> Reading:
         """The reading of x (N, p), in arrays of its own that lead with (N,)."""
-        for one in self._sets:
-            if list(map(sys.getrefcount, one.arrays)) == one.free:
-                one.tick(x)
-                return self._assemble(one.arrays)
+        for arrays, free, fill, ticker in self._sets:
+            if list(map(sys.getrefcount, arrays)) == free:
+                ticker.x[...] = x
+                fill()
+                return self._assemble(arrays)
         if len(self._sets) < SETS:
             self._sets.append(self._new())
             return self(x)
         self._spare = self._spare or self._new()
-        self._spare.tick(x)
+        self._spare.ticker.x[...] = x
+        self._spare.fill()
         return self._assemble([a.copy() for a in self._spare.arrays])
-
-
-class _Set:
-    """The arrays of a reading, and the call that fills them; `free` are the references when nobody else has any.
-
-    Centres, the output with this number, are the code's plus the origin, of the type `shown`.
-    """
-
-    def __init__(
-        self,
-        code: Program,
-        words: np.ndarray,
-        numbers: np.ndarray,
-        origin: np.ndarray,
-        dtype: np.dtype,
-        centers: int | None,
-        shown: np.dtype,
-    ) -> None:
-        raw = [a[:, 0] for a in code.outputs(len(origin), 1)]
-        for i in code.layout.still:
-            raw[i].flags.writeable = False  # no code would write it again, should a reader have changed it
-        self._ticker = code.ticker(words, numbers, len(origin), dtype, origin, [a[:, None] for a in raw])
-        self._x, self._call, self.arrays = self._ticker.x, self._ticker.tick, raw
-        self._back: np.ndarray | None = None
-        if centers is not None:  # written out for every slot: a sum of long rows is quicker than many short ones
-            self._about = raw[centers]
-            self._back = np.repeat(origin[:, None, :], self._about.shape[1], axis=1)
-            self._centers = raw[centers] = np.zeros(self._about.shape, shown)
-        self.free = list(map(sys.getrefcount, self.arrays))
-
-    def tick(self, x: np.ndarray) -> None:
-        """Take in x (N, p)."""
-        self._x[...] = x
-        self._call()
-        if self._back is not None:
-            np.add(self._about, self._back, out=self._centers, casting="same_kind")
 
 
 def _assembler(form: Reading) -> Callable[[list[np.ndarray]], Reading]:

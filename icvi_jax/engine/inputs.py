@@ -179,17 +179,17 @@ def _host(X: State, torch: bool, jaxed: bool) -> Array:
 
 
 def _floats(caller: str, x: Array) -> Array:
-    if getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False):
+    kind = getattr(x.dtype, "kind", "")
+    if kind == "c" or getattr(x.dtype, "is_complex", False):
         raise ValueError(f"{caller}: X holds complex numbers; give real and imaginary part as two features")
+    if kind in ("m", "M"):
+        raise ValueError(f"{caller}(X=…): expected numbers, got times ({x.dtype}); if meant so: X.astype(float)")
     if isinstance(x, np.ndarray):
-        if x.dtype.kind == "f":
-            return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.itemsize < 4 else np.float64)
-        if x.dtype.kind in "mM":
-            raise ValueError(f"{caller}(X=…): expected numbers, got times ({x.dtype}); if meant so: X.astype(float)")
-        if x.dtype.kind in "iub":
-            return x.astype(np.float64)
+        if x.dtype in (np.float32, np.float64):
+            return x
+        wide = kind in "iubO" or (kind == "f" and x.itemsize >= 4)  # others: JAX's small floats
         try:
-            return x.astype(np.float64 if x.dtype.kind == "O" else np.float32)  # others: JAX's small floats
+            return x.astype(np.float64 if wide else np.float32)
         except (TypeError, ValueError):
             raise ValueError(f"{caller}(X=…): expected numbers, got {x.dtype}") from None
     xp = array_api_compat.array_namespace(x)
