@@ -22,7 +22,7 @@ from icvi_jax.engine.primitive import lax_scan
 from icvi_jax.engine.scan import scan_step
 from icvi_jax.numerics.arrays import namespace
 from icvi_jax.origin import subtract
-from icvi_jax.types import Alarm, Array, Namespace, Reading, State
+from icvi_jax.types import Array, State
 
 BUDGET = 64 * 2**20
 """Bytes of samples and readings that one call may take on each device; a longer recording goes in pieces of time."""
@@ -206,12 +206,7 @@ def _rows(
 
 
 def _scan(
-    how: XlaScan,
-    every: int,
-    model: State,
-    state: State,
-    Z: jax.Array,
-    elapsed: jax.Array | None,
+    how: XlaScan, every: int, model: State, state: State, Z: jax.Array, elapsed: jax.Array | None
 ) -> tuple[State, State]:
     step, mesh, axis, implementation, own = how
     each = elapsed is not None and elapsed.ndim == 2
@@ -276,23 +271,15 @@ def loop(
     step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
 ) -> tuple[State, State]:
     """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
-    made, spare = [], int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
+    xp, made, spare = (
+        namespace(X),
+        [],
+        int((phase + 1) % every != 0),
+    )  # the first one, spare, says what a stack of none looks like
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
         for t in range(X.shape[0]):
             state, one = step(pipe, state, X[t, ...], None if elapsed is None else elapsed[t, ...])
             if t == 0 or (phase + t + 1) % every == 0:
                 made.append(one)
-    return state, jax.tree.map(lambda a: a[spare:, ...], _stack(made, namespace(X)))
-
-
-def _stack(items: list[State], xp: Namespace) -> State:
-    """Stack equal trees of arrays along a new first axis."""
-    first = items[0]
-    if first is None:
-        return None
-    if isinstance(first, dict):
-        return {name: _stack([item[name] for item in items], xp) for name in first}
-    if isinstance(first, (Alarm, Reading)):
-        return type(first)(*(_stack([item[i] for item in items], xp) for i in range(len(first))))
-    return xp.stack([xp.asarray(item) for item in items])
+    return state, jax.tree.map(lambda *a: xp.stack([xp.asarray(one) for one in a])[spare:, ...], *made)
