@@ -271,11 +271,8 @@ def loop(
     step: Step, pipe: State, state: State, X: Array, elapsed: Array | None, every: int = 1, phase: int = 0
 ) -> tuple[State, State]:
     """Step through X (T, p, *streams), on any array library; stacked outputs of each `every`-th sample."""
-    xp, made, spare = (
-        namespace(X),
-        [],
-        int((phase + 1) % every != 0),
-    )  # the first one, spare, says what a stack of none looks like
+    xp, made = namespace(X), list[State]()
+    spare = int((phase + 1) % every != 0)  # the first one, spare, says what a stack of none looks like
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.asarray: unspecified requires_grad")  # gradients are meant to flow
         for t in range(X.shape[0]):
