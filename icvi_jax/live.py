@@ -111,7 +111,8 @@ class Live:
     @property
     def state(self) -> PipelineState:
         """The state of all streams as NumPy arrays (…, N), for `explain` or `run_fleet`; a copy."""
-        return self._engine.state
+        new: PipelineState = jax.tree.map(np.array, self._engine.end())
+        return new
 
     @state.setter
     def state(self, state: PipelineState) -> None:

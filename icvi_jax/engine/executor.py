@@ -230,22 +230,9 @@ class Engine:
     def place(self, state: PipelineState, room: int = 0) -> None:
         """Set the streams, with room for `room` of them."""
         self.features, self.streams = state.anchor.high.shape
-        self._origin = Origin(state.anchor, self._pipe.by_column)
-        self._room = max(room, self.streams)
+        self._origin, self._room = Origin(state.anchor, self._pipe.by_column), max(room, self.streams)
         none: State = None  # the host keeps the origins, in double precision: `Pipeline.advance` does not read them
-        self._load(state._replace(anchor=none))
-
-    def again(self, streams: int) -> Engine:
-        """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
-        assert self.code is not None
-        new = copy.copy(self)
-        new._origin = Origin(no_anchor(self.features, (streams,), np, self._origin.dtype), self._pipe.by_column)
-        new.streams = new._room = streams
-        new._words, new.quick = self.code.repeated(self._words, streams), {}
-        return new
-
-    def _load(self, rest: State) -> None:
-        pipe, dtype, alone = self._pipe, self._origin.dtype, self._room == 1
+        rest, pipe, dtype, alone = state._replace(anchor=none), self._pipe, self._origin.dtype, self._room == 1
         one = jax.tree.map(lambda a: np.empty(a.shape[:-1], a.dtype), rest)
         own = numbers_each("Live", pipe, self.streams)
         model = map_own(lambda a: np.asarray(a)[0], own, pipe) if own else pipe
@@ -262,21 +249,23 @@ class Engine:
             self._shared = [a for a, mine in zip(leaves, own) if not mine] if own else leaves
             self._numbers = self.code.numbers(self._shared)
 
-    @property
-    def state(self) -> PipelineState:
-        """The states of all streams, new NumPy arrays (…, N)."""
-        new: PipelineState = jax.tree.map(np.array, self.end())
+    def again(self, streams: int) -> Engine:
+        """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
+        assert self.code is not None
+        new = copy.copy(self)
+        new._origin = Origin(no_anchor(self.features, (streams,), np, self._origin.dtype), self._pipe.by_column)
+        new.streams = new._room = streams
+        new._words, new.quick = self.code.repeated(self._words, streams), {}
         return new
 
     def end(self) -> PipelineState:
-        """The states of all streams, without a copy where it can be: for an engine that is not used any more."""
-        found: PipelineState = self._rest()._replace(anchor=self._origin.anchor)
-        return found
-
-    def _rest(self) -> State:
+        """The states of all streams, which may be views: for an engine that is not used any more."""
         if self.code is not None:
-            return self.code.state(self._words, self.streams)
-        return jax.tree.map(lambda a: np.array(a)[..., : self.streams], self._words)
+            rest = self.code.state(self._words, self.streams)
+        else:
+            rest = jax.tree.map(lambda a: np.array(a)[..., : self.streams], self._words)
+        found: PipelineState = rest._replace(anchor=self._origin.anchor)
+        return found
 
     def tick(self, x: np.ndarray) -> Reading:
         """Process one sample x (N, p) of every stream; the first axis of the reading is (N,)."""
@@ -294,9 +283,8 @@ class Engine:
     ) -> Reading:
         """Take in X (N, t, p), with elapsed (t,) or (N, t); the readings (N, rows, …) of each `every`-th sample."""
         if self._timed != (elapsed is not None):
-            rest = self._rest()
             self._timed = not self._timed
-            self._load(rest)
+            self.place(self.end(), self._room)
         self._origin.meet(X)
         reading: Reading
         feed = RunInput(X, self._origin.value, elapsed, every, self._phase)
