@@ -24,16 +24,11 @@ from icvi_jax.tables.column_kinds import (
 from icvi_jax.tables.error_codes import CODES, FILLS, clear_codes, code_notes
 from icvi_jax.tables.parse import Column, describe_formats
 from icvi_jax.tables.raw_table import Sheet
-from icvi_jax.tables.table import Table, TableError, Times, check_samples, marks_stretches, number_labels, seconds_of
+from icvi_jax.tables.table import Table, TableError, Times, check_samples, seconds_of, truth_of
 
 PARTS = ("year", "month", "day", "hour", "minute", "second")
 OTHER_NAMES = {"yr": "year", "mon": "month", "dom": "day", "hr": "hour", "min": "minute", "sec": "second"}
 NEEDED = 3
-
-
-def joined_time(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[Column]] | None:
-    """A time joined from several columns, and these columns; None where there is nothing to join."""
-    return _date_and_clock(sheet, free) or _calendar(sheet, free)
 
 
 def _date_and_clock(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[Column]] | None:
@@ -101,10 +96,10 @@ def pick(
     """
     free = [column for column in sheet.columns if column not in taken]
     unnamed = [column for column in free if column.name not in columns]
-    joined = None if time else joined_time(sheet, unnamed)
+    joined = None if time else _date_and_clock(sheet, unnamed) or _calendar(sheet, unnamed)
     axis = sheet.find(time) if time else joined[0] if joined else _time_of(sheet, unnamed)
     if axis is not None and axis.kind in ("text", "empty"):
-        raise TableError(sheet.shown, "expected a column of times", sheet.row(0), axis.position + 1, axis.name)
+        raise sheet.error(axis, 0, "expected a column of times")
     truth = (
         sheet.find(label)
         if label
@@ -118,13 +113,10 @@ def pick(
     if columns:
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
-            if column.kind in ("text", "time") or (column.kind == "empty" and not dead):
-                what = (
-                    "no reading in any row"
-                    if column.kind == "empty"
-                    else f"this column has {column.kind}, expected numbers"
-                )
-                raise TableError(sheet.shown, what, sheet.row(0), column.position + 1, column.name)
+            if column.kind in ("text", "time"):
+                raise sheet.error(column, 0, f"this column has {column.kind}, expected numbers")
+            if column.kind == "empty" and not dead:
+                raise sheet.error(column, 0, "no reading in any row")
     else:
         rest = [column for column in free if column not in (axis, truth)]
         numeric = [column for column in rest if column.kind in ("number", "mixed", *(["empty"] if dead else []))]
@@ -234,7 +226,7 @@ def numbers(sheet: Sheet, columns: Sequence[Column]) -> NDArray[np.float64]:
     large = np.isfinite(x) & (np.abs(x) > LARGEST)  # 1e400 is infinite, and missing as inf is
     if large.any():
         record, which = map(int, np.argwhere(large)[0])
-        raise sheet_error(sheet, columns[which], record, TOO_LARGE)
+        raise sheet.error(columns[which], record, TOO_LARGE)
     return np.where(np.isfinite(x), x, np.nan)
 
 
@@ -243,7 +235,7 @@ def times(sheet: Sheet, axis: Column) -> Times:
     (values,) = sheet.fetch([axis])
     absent = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values.astype(np.float64))
     if absent.any():
-        raise sheet_error(sheet, axis, int(np.argmax(absent)), "the time is missing")
+        raise sheet.error(axis, int(np.argmax(absent)), "the time is missing")
     return from_epoch(values)
 
 
@@ -265,11 +257,6 @@ def from_epoch(values: NDArray[np.generic]) -> Times:
     return np.round(number * (1e6 / unit)).astype(np.int64).astype("datetime64[us]") if np.all(unit) else number
 
 
-def sheet_error(sheet: Sheet, column: Column, record: int, what: str) -> TableError:
-    """An error about one value of a sheet."""
-    return TableError(sheet.shown, what, sheet.row(record), column.position + 1, column.name)
-
-
 def table(
     sheet: Sheet,
     columns: Sequence[str] = (),
@@ -286,23 +273,22 @@ def table(
     features, x = sift(sheet.shown, names, x, notes, picked.chosen or not judge, None, keep_codes)
     x = check_samples(sheet.shown, x, features) if judge else x
     axis = times(sheet, picked.time) if picked.time else None
-    given = sheet.fetch([picked.label])[0] if picked.label else None
-    truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
+    truth, marks = truth_of(sheet.fetch([picked.label])[0] if picked.label else None)
     if axis is not None:
-        keep, axis, doubts = believed_rows(axis)
+        kept, axis, doubts = believed_rows(axis)
         notes += doubts
-        x, axis, truth = x[keep], axis[keep], None if truth is None else truth[keep]
-    if axis is not None and (back := int((np.diff(seconds_of(axis)) < 0).sum())):
-        order = np.argsort(axis, kind="stable")
-        many = "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"
-        notes.append(f"{many} been sorted")
-        x, axis, truth = x[order], axis[order], None if truth is None else truth[order]
-    if axis is not None and len(axis):
-        first = np.append(True, axis[1:] != axis[:-1])
-        again = int((~first).sum())
-        if again and 2 * again <= len(axis):  # otherwise times are too coarse to tell rows apart, and all count
-            what = "1 row has the time of one before" if again == 1 else f"{again:,} rows have the time of one before"
-            notes.append(f"{what}: left out")
-            x, axis, truth = x[first], axis[first], None if truth is None else truth[first]
+        rows = np.flatnonzero(kept)
+        if back := int((np.diff(seconds_of(axis[rows])) < 0).sum()):
+            rows = rows[np.argsort(axis[rows], kind="stable")]
+            many = (
+                "1 row was not in time order and has" if back == 1 else f"{back:,} rows were not in time order and have"
+            )
+            notes.append(f"{many} been sorted")
+        again = np.append(False, axis[rows[1:]] == axis[rows[:-1]])[: len(rows)]
+        if 0 < 2 * again.sum() <= len(rows):  # otherwise times are too coarse to tell rows apart, and all count
+            many = "1 row has" if again.sum() == 1 else f"{again.sum():,} rows have"
+            notes.append(f"{many} the time of one before: left out")
+            rows = rows[~again]
+        x, axis, truth = x[rows], axis[rows], None if truth is None else truth[rows]
     time_name = picked.time.name if picked.time else ""
     return Table(sheet.shown, features, x, axis, time_name, truth, tuple(notes), marks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,14 +10,13 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.column_kinds import is_time_name, may_be_time
 from icvi_jax.tables.columns import from_epoch, sift
-from icvi_jax.tables.table import Table, TableError, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.table import Table, TableError, check_samples, truth_of
 
 if TYPE_CHECKING:
     from narwhals import Series
     from narwhals.typing import IntoSeries
 
-NAME = "table"
-"""Name of the stream in messages."""
+NAME = "table"  # of the stream, in messages
 
 
 def from_frame(data: object) -> Table:
@@ -40,11 +40,8 @@ def from_frame(data: object) -> Table:
     schema = frame.schema
     dates = [key for key, kind in schema.items() if kind.is_temporal()]
     numeric = [key for key, kind in schema.items() if kind.is_numeric() or kind == narwhals.Boolean]
-    time = (
-        next(iter(dates), "")
-        or next((key for key in numeric if is_time_name(key)), "")
-        or next((key for key in numeric if may_be_time(key, _floats(frame[key]))), "")
-    )
+    likely = (key for key in numeric if may_be_time(key, _floats(frame[key])))
+    time = next(chain(dates, filter(is_time_name, numeric), likely), "")
     label = next((key for key in schema if key.lower() == "label"), "")
     rest = [key for key in schema if key not in (time, label)]
     text = [key for key in rest if key not in numeric]
@@ -58,8 +55,7 @@ def from_frame(data: object) -> Table:
     if time:
         values = frame[time]
         axis = from_epoch(_naive(values).to_numpy() if time in dates else values.cast(narwhals.Float64).to_numpy())
-    given = frame[label].to_numpy() if label else None
-    truth, marks = (None, False) if given is None else (number_labels(given), marks_stretches(given))
+    truth, marks = truth_of(frame[label].to_numpy() if label else None)
     return Table(NAME, features, check_samples(NAME, x, features), axis, time, truth, tuple(notes), marks)
 
 

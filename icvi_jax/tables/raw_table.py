@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from icvi_jax.tables.parse import Column, column_of
 from icvi_jax.tables.table import TableError, check_columns, check_names
-from icvi_jax.tables.text import connect, counts, load_text, locate, unglobbed
+from icvi_jax.tables.text import connect, counts, load_text, locate
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,18 +55,16 @@ class Sheet(NamedTuple):
         ends = self.connection.execute(f"SELECT min({column.sql}), max({column.sql}) FROM raw").fetchall()
         return np.array([end for end in ends[0] if end is not None], np.float64)
 
+    def error(self, column: Column, record: int, what: str) -> TableError:
+        """An error about one value."""
+        return TableError(self.shown, what, self.row(record), column.position + 1, column.name)
+
     def complain(self, column: Column, record: int) -> TableError:
         """The error for a value that is not a number or time."""
         found = self.connection.execute(f"SELECT c{column.position} FROM raw WHERE rowid = ?", [record]).fetchall()
         wanted = "a time" if "timestamp" in column.sql.lower() or "strptime" in column.sql else "a number"
         hint = " (a row of units? remove it)" if record == 0 and self.rows > 1 else ""
-        return TableError(
-            self.shown,
-            f"{str(found[0][0])[:60]!r} is not {wanted}{hint}",
-            self.row(record),
-            column.position + 1,
-            column.name,
-        )
+        return self.error(column, record, f"{str(found[0][0])[:60]!r} is not {wanted}{hint}")
 
 
 def open_text(path: Path, shown: str, packed: bool) -> Sheet:
@@ -73,30 +72,29 @@ def open_text(path: Path, shown: str, packed: bool) -> Sheet:
     connection = connect()
     found = load_text(connection, path, shown, packed)
     columns = _text_columns(connection, found.names, found.delimiter)
-    return Sheet(connection, shown, columns, lambda record: locate(path, packed, found, record), _rows(connection))
+    (rows,) = counts(connection, "SELECT count(*) FROM raw")
+    return Sheet(connection, shown, columns, lambda record: locate(path, packed, found, record), rows)
 
 
 def open_parquet(path: Path, shown: str) -> Sheet:
     """Load a Parquet file."""
     import duckdb
 
-    connection = connect()
-    with unglobbed(path, ".parquet") as safe:
-        try:
-            (rows,) = counts(connection, "SELECT num_rows FROM parquet_file_metadata(?)", [str(safe)])
-            described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(safe)]).fetchall()
-            if rows * len(described) > MOST_CELLS:
-                raise TableError(
-                    shown,
-                    f"{rows:,} rows of {len(described)} columns do not fit into memory; take fewer rows or columns",
-                )
-            check_columns(shown, len(described))
-            names = ", ".join(f"c{n}" for n in range(len(described)))
-            connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM read_parquet(?) AS t({names})", [str(safe)])
-        except duckdb.Error:
+    connection, file = connect(), [escape(str(path))]
+    try:
+        (rows,) = counts(connection, "SELECT num_rows FROM parquet_file_metadata(?)", file)
+        described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", file).fetchall()
+        if rows * len(described) > MOST_CELLS:
             raise TableError(
-                shown, "this Parquet file is damaged or of an unknown kind: write it again, or as CSV"
-            ) from None
+                shown, f"{rows:,} rows of {len(described)} columns do not fit into memory; take fewer rows or columns"
+            )
+        check_columns(shown, len(described))
+        names = ", ".join(f"c{n}" for n in range(len(described)))
+        connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM read_parquet(?) AS t({names})", file)
+    except duckdb.Error:
+        raise TableError(
+            shown, "this Parquet file is damaged or of an unknown kind: write it again, or as CSV"
+        ) from None
     columns = [typed_column(connection, row[0], n, str(row[1])) for n, row in enumerate(described)]
     return Sheet(connection, shown, tuple(columns), lambda record: record + 1, rows)
 
@@ -127,10 +125,6 @@ def _text_columns(
             simple = filled == cast > 0 and not infinite
             columns.append(Column(name, n, "number", plain[n]) if simple else column_of(connection, name, n, delimiter))
     return tuple(columns)
-
-
-def _rows(connection: DuckDBPyConnection) -> int:
-    return counts(connection, "SELECT count(*) FROM raw")[0]
 
 
 def unmask(values: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -14,9 +14,9 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.tables import raw_table as sheet
 from icvi_jax.tables.columns import from_epoch, sift, table
-from icvi_jax.tables.table import Table, TableError, Times, check_names, check_samples, marks_stretches, number_labels
+from icvi_jax.tables.raw_table import Sheet, open_parquet, open_text
+from icvi_jax.tables.table import Table, TableError, Times, check_names, check_samples, truth_of
 from icvi_jax.tables.text import kind
 
 SAMPLES = ("X", "x", "data", "samples", "values", "readings")
@@ -60,13 +60,11 @@ def _check_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, shown: str) -
 
 def samples(arrays: dict[str, NDArray[np.generic]], shown: str, ndim: int) -> NDArray[np.float64]:
     """Choose the samples: by name, otherwise the only array with `ndim` dimensions."""
-    fitting = [name for name, array in arrays.items() if array.ndim == ndim and array.dtype.kind in "fiub"]
-    if ndim == 2 and not fitting:  # a single feature saved as a vector
-        vectors = [
-            name for name in arrays if name in SAMPLES and arrays[name].ndim == 1 and arrays[name].dtype.kind in "fiu"
-        ]
-        if vectors:
-            return arrays[vectors[0]].astype(np.float64)[:, None]
+    numeric = {name: array for name, array in arrays.items() if array.dtype.kind in "fiub"}
+    fitting = [name for name, array in numeric.items() if array.ndim == ndim]
+    vectors = [name for name, array in numeric.items() if array.ndim == 1 and name in SAMPLES]
+    if ndim == 2 and vectors and not fitting:  # a single feature saved as a vector
+        return numeric[vectors[0]].astype(np.float64)[:, None]
     named = [name for name in fitting if name in SAMPLES] or fitting
     if len(named) == 1:
         return arrays[named[0]].astype(np.float64)
@@ -124,11 +122,9 @@ def read(
         return table(open_sheet(path, shown, what), columns, time, label, keep_codes=keep_codes)
 
 
-def open_sheet(path: Path, shown: str, what: str) -> sheet.Sheet:
+def open_sheet(path: Path, shown: str, what: str) -> Sheet:
     """Open a file that has named columns."""
-    if what == "parquet":
-        return sheet.open_parquet(path, shown)
-    return sheet.open_text(path, shown, packed=what == "gzip")
+    return open_parquet(path, shown) if what == "parquet" else open_text(path, shown, packed=what == "gzip")
 
 
 @contextmanager
@@ -141,30 +137,23 @@ def located(source: str | Path) -> Iterator[tuple[Path, str]]:
             yield spool, "standard input"
         return
     path = Path(source)
-    if _is_pipe(path):
-        with path.open("rb") as pipe, _spooled(pipe) as spool:
-            yield spool, path.name
-        return
     try:
         if path.is_dir():
             raise TableError(str(source), "is a folder, expected a file (icvi fleet takes folders)")
-        if not path.is_file():
+        if not path.is_file() and not path.is_fifo():
             raise TableError(str(source), "is not a regular file" if path.exists() else "there is no such file")
-        path.open("rb").close()
+        file = path.open("rb")
+    except TableError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, TableError):
-            raise
         reason = error.strerror if isinstance(error, OSError) else error
         raise TableError(str(source), f"cannot be opened ({reason})") from None
-    yield path, path.name
-
-
-def _is_pipe(path: Path) -> bool:
-    """Whether this is a pipe, as in ``icvi run <(zcat file.gz)``."""
-    try:
-        return path.is_fifo()
-    except OSError:  # a name that is too long
-        return False
+    with file:
+        if not path.is_fifo():
+            yield path, path.name
+            return
+        with _spooled(file) as spool:  # as in ``icvi run <(zcat file.gz)``
+            yield spool, path.name
 
 
 @contextmanager
@@ -202,16 +191,8 @@ def read_arrays(path: Path, shown: str, what: str, ndim: int, columns: Sequence[
 
 def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], keep_codes: bool) -> Table:
     x, features, axis, time_name, found = read_arrays(path, shown, what, 2, columns)
-    truth = companion(found, LABELS, len(x))
+    labels = companion(found, LABELS, len(x))
+    truth, marks = truth_of(labels[1] if labels else None)
     notes: list[str] = []
     features, x = sift(shown, features, x, notes, bool(columns), None, keep_codes)
-    return Table(
-        shown,
-        features,
-        check_samples(shown, x, features),
-        axis,
-        time_name,
-        number_labels(truth[1]) if truth else None,
-        tuple(notes),
-        truth is not None and marks_stretches(truth[1]),
-    )
+    return Table(shown, features, check_samples(shown, x, features), axis, time_name, truth, tuple(notes), marks)

@@ -131,26 +131,18 @@ def check_samples(file: str, x: NDArray[np.float64], features: tuple[str, ...]) 
     return x
 
 
-def marks_stretches(labels: NDArray[np.generic]) -> bool:
-    """Whether all labels are 0 and 1, or false and true.
+def truth_of(labels: NDArray[np.generic] | None) -> tuple[NDArray[np.int64] | None, bool]:
+    """Labels of any kind as numbers in order of first appearance, and whether they mark events: those are 0 and 1 (or
+    false and true), and stay as they are.
 
     Examples
     --------
-    >>> marks_stretches(np.array([0.0, 1.0, 0.0])), marks_stretches(np.array(["a", "b"]))
-    (True, False)
+    >>> truth_of(np.array(["b", "a", "b"])), truth_of(np.array([1.0, 0.0]))
+    ((array([0, 1, 0]), False), (array([1, 0]), True))
     """
-    return labels.dtype.kind in "biuf" and bool(np.isin(labels, (0, 1)).all())
-
-
-def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Number labels of any kind in order of first appearance; 0 and 1 stay as they are.
-
-    Examples
-    --------
-    >>> number_labels(np.array(["b", "a", "b"])).tolist(), number_labels(np.array([1.0, 0.0])).tolist()
-    ([0, 1, 0], [1, 0])
-    """
-    if marks_stretches(labels):
-        return labels.astype(np.int64)
+    if labels is None:
+        return None, False
+    if labels.dtype.kind in "biuf" and np.isin(labels, (0, 1)).all():
+        return labels.astype(np.int64), True
     _, first, which = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[which.reshape(-1)], np.int64)
+    return np.asarray(np.argsort(np.argsort(first))[which.reshape(-1)], np.int64), False

@@ -9,10 +9,11 @@ import io
 import re
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from glob import escape
+from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from icvi_jax.tables.column_kinds import are_counted, distinct
@@ -87,23 +88,19 @@ def _zip_kind(path: Path, shown: str) -> str:
 
 def _refuse_gzip_bomb(path: Path, shown: str) -> None:
     """Unpack without keeping the data, and stop as soon as it is too much."""
-    unpacker, unpacked, packed = zlib.decompressobj(31), 0, path.stat().st_size
+    unpacked, packed = 0, path.stat().st_size
     try:
-        with path.open("rb") as file:
-            while piece := file.read(HEAD):
-                while piece:
-                    unpacked += len(unpacker.decompress(piece, 1 << 22))
-                    piece = unpacker.unconsumed_tail
-                    if unpacker.eof and unpacker.unused_data.startswith(GZIP[:1]):  # a file may have several members
-                        piece, unpacker = unpacker.unused_data, zlib.decompressobj(31)
-                    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
-                        raise TableError(
-                            shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}; unpack it first"
-                        )
-    except zlib.error:
+        with gzip.open(path) as file:
+            while piece := file.read(1 << 22):
+                unpacked += len(piece)
+                if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
+                    raise TableError(
+                        shown, f"refused: {packed:,} bytes unpack to more than {unpacked:,}; unpack it first"
+                    )
+    except (gzip.BadGzipFile, zlib.error):
         raise TableError(shown, "a damaged gzip file: pack it again") from None
-    if not unpacker.eof:
-        raise TableError(shown, "a gzip file that ends too early: pack it again")
+    except EOFError:
+        raise TableError(shown, "a gzip file that ends too early: pack it again") from None
 
 
 def layout(lines: list[str], shown: str) -> CsvLayout:
@@ -177,33 +174,32 @@ def load_text(connection: DuckDBPyConnection, path: Path, shown: str, packed: bo
     """
     import duckdb
 
-    with _open(path, packed) as file:
-        lines = _first_lines(file, shown)
-    found = layout(lines, shown)
+    found = layout(list(islice(_decoded(path, packed, shown), SAMPLE_LINES)), shown)
     check_columns(shown, len(found.names))
     columns = {f"c{n}": "VARCHAR" for n in range(len(found.names))}
     # a logger that starts again writes its header again
     fields = {f"field{n}": name for n, name in enumerate(found.header)}
     again = " AND ".join(f"trim(coalesce(c{n}, '')) = $field{n}" for n in range(len(fields)))
-    with unglobbed(path, ".csv.gz" if packed else ".csv") as safe:
-        try:
-            connection.execute(
-                "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
-                "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
-                "compression=$compression, max_line_size=$longest)" + (f" WHERE NOT ({again})" if again else ""),
-                {
-                    "path": str(safe),
-                    "delim": found.delimiter,
-                    "header": bool(found.header),
-                    "skip": found.skip,
-                    "columns": columns,
-                    "longest": LONGEST_LINE,
-                    "compression": "gzip" if packed else "none",
-                    **fields,
-                },
-            )
-        except duckdb.Error as error:
-            raise _explain(str(error), shown, found, path, packed) from None
+    try:
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv($path, auto_detect=false, delim=$delim, "
+            "quote='\"', escape='\"', strict_mode=true, header=$header, skip=$skip, columns=$columns, "
+            "compression=$compression, max_line_size=$longest)" + (f" WHERE NOT ({again})" if again else ""),
+            {
+                "path": escape(str(path)),
+                "delim": found.delimiter,
+                "header": bool(found.header),
+                "skip": found.skip,
+                "columns": columns,
+                "longest": LONGEST_LINE,
+                "compression": "gzip" if packed else "none",
+                **fields,
+            },
+        )
+    except duckdb.Error as error:
+        if "unicode" in str(error).lower() or "utf-8" in str(error).lower():
+            deque(_decoded(path, packed, shown), maxlen=0)  # finds the place
+        raise _explain(str(error), shown, found) from None
     return found
 
 
@@ -227,38 +223,23 @@ def locate(path: Path, packed: bool, found: CsvLayout, record: int) -> int:
     return found.skip + before
 
 
-@contextmanager
-def unglobbed(path: Path, suffix: str) -> Iterator[Path]:
-    """A path that DuckDB takes literally: in other names it expands ``*``, ``?`` and ``[``."""
-    if not set("*?[") & set(str(path)):
-        yield path
-        return
-    with TemporaryDirectory(prefix="icvi-") as folder:
-        link = Path(folder) / f"file{suffix}"
-        link.symlink_to(path.resolve())
-        yield link
-
-
 def _open(path: Path, packed: bool) -> io.BufferedReader | gzip.GzipFile:
     return gzip.open(path) if packed else path.open("rb")
 
 
-def _first_lines(file: io.BufferedReader | gzip.GzipFile, shown: str) -> list[str]:
-    """Decode the first lines; another encoding is found here or by DuckDB."""
-    lines = []
-    for number, line in enumerate(iter(lambda: file.readline(1 << 20), b""), 1):
-        try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            before = line[: error.start]
-            column = 1 + max(before.count(delimiter) for delimiter in (b",", b";", b"\t"))
-            raise TableError(shown, "not UTF-8 text: save the file as UTF-8", number, column) from None
-        if number == SAMPLE_LINES:
-            break
-    return lines
+def _decoded(path: Path, packed: bool, shown: str) -> Iterator[str]:
+    """The lines of a file; an error at the first byte that is not UTF-8."""
+    with _open(path, packed) as file:
+        for number, line in enumerate(iter(lambda: file.readline(1 << 20), b""), 1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                before = line[: error.start]
+                column = 1 + max(before.count(delimiter) for delimiter in (b",", b";", b"\t"))
+                raise TableError(shown, "not UTF-8 text: save the file as UTF-8", number, column) from None
 
 
-def _explain(message: str, shown: str, found: CsvLayout, path: Path, packed: bool) -> TableError:
+def _explain(message: str, shown: str, found: CsvLayout) -> TableError:
     """Turn DuckDB's long message into one line with row and column."""
     line = re.search(r"CSV Error on Line: (\d+)", message)
     row = int(line[1]) if line else None
@@ -274,22 +255,8 @@ def _explain(message: str, shown: str, found: CsvLayout, path: Path, packed: boo
             min(expected, got) + 1,
             found.names[got] if got < expected else "",
         )
-    if "unicode" in message.lower() or "utf-8" in message.lower():
-        return TableError(shown, "not UTF-8 text: save the file as UTF-8", row, _bad_byte(path, packed, row, found))
     if "line size" in message.lower():
         return TableError(shown, f"a line of more than {LONGEST_LINE:,} bytes: is this a table?", row, 1)
     if "quote" in message:
         return TableError(shown, "a quoted text that does not end: close the quote", row, 1)
     return TableError(shown, "cannot be read as a table of rows and columns: save it again as CSV", row, 1)
-
-
-def _bad_byte(path: Path, packed: bool, row: int | None, found: CsvLayout) -> int:
-    """Find the column of the first byte that is not UTF-8."""
-    with _open(path, packed) as file:
-        for number, line in enumerate(file, 1):
-            if row is None or number >= row:
-                try:
-                    line.decode()
-                except UnicodeDecodeError as error:
-                    return 1 + line[: error.start].count(found.delimiter.encode())
-    return 1
