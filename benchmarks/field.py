@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icvi_jax.cli import fleet, main, run
-from icvi_jax.report.alarm_text import changes_of
+from icvi_jax.report.alarm_text import alarm_of, changes
 from icvi_jax.report.result import COLUMN_ALARMS, Result, present
 from icvi_jax.watch.sample import seconds
 
@@ -111,7 +111,7 @@ def in_result(result: Result) -> dict[str, list[Alarm]]:
         mine = found[Path(node).stem] = []
         for name, codes in result.codes.items():
             if name in COLUMN_ALARMS:
-                for t, one in changes_of(result, n, name):
+                for t, one in changes(name, alarm_of(result, n, name), result.x[n], result.features):
                     cause = int(result.causes[name][n, t])
                     column = result.features[cause] if cause >= 0 else ""
                     mine.append(Alarm(name, column, direction(one.before, one.now), row_of(result.times[t])))

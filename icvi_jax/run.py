@@ -86,7 +86,7 @@ class Run(_Made):
         return figure
 
     def _repr_html_(self) -> str:
-        return str(_report().html_of(self.readings))
+        return str(_report().html_of(self))
 
 
 def _report() -> State:

@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return INTERRUPTED
         if isinstance(error, OSError):
             _let_go_of_output()  # what could not be written now cannot be written at exit either
-            return _say(_about_file(error))
+            file = os.fsdecode(error.filename) if error.filename else "standard output"
+            return _say(f"{file}: {error.strerror}" if error.strerror else str(error))
         known = isinstance(error, ValueError)
         return _say(str(error) if known else f"{type(error).__name__}: {error} (ICVI_TRACEBACK=1 shows where)")
 
@@ -50,13 +51,6 @@ def _let_go_of_output() -> None:
     """Leave nothing for Python to flush and complain about at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _about_file(error: OSError) -> str:
-    """What went wrong with which file; an error without a file name is about standard output."""
-    if error.strerror is None:
-        return str(error)
-    return f"{os.fsdecode(error.filename) if error.filename else 'standard output'}: {error.strerror}"
 
 
 def _extra(module: str | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from icvi_jax.cli.options import Alarms
-from icvi_jax.monitors import Budget, Change, Distress, Monitor, PageHinkley, SampleMonitor, catalogue
+from icvi_jax.monitors import Budget, Change, Distress, Monitor, SampleMonitor, catalogue
 from icvi_jax.monitors.budget import SECONDS, amount
 from icvi_jax.pipeline import Pipeline
 from icvi_jax.spec import changed
@@ -41,25 +41,22 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         raise ValueError(f"--patience {alarms.patience}: expected 1 row or more")
     if alarms.settle is not None and alarms.settle < 0:
         raise ValueError(f"--settle {alarms.settle}: expected 0 rows or more")
-    season = _season(alarms)
+    season = alarms.season.strip()
+    if season != AUTO and not season.isdecimal():
+        raise ValueError(f"--season {season}: expected the rows of a cycle, such as 144, or auto; 0 for none")
     if {"distress", "page-hinkley"} <= set(names):
         raise ValueError("--monitor: distress and page-hinkley listen to the same index; choose one of them")
     if budget is None and "change" in names:
         raise ValueError(f"--false-alarms {NONE}: change needs a rate, such as 10/10000; or use --monitor distress")
     monitors: dict[str, Monitor | SampleMonitor] = {}
-    for index in indices:
-        if "distress" in names:
-            monitors[index] = Distress(
-                patience=alarms.patience,
-                warm=max(1, alarms.settle) if alarms.settle is not None else Distress.warm,
-                false_alarms=None if budget is None else budget.rate,
-            )
-        elif "page-hinkley" in names:
-            monitors[index] = PageHinkley()
+    if "distress" in names:
+        warm = Distress.warm if alarms.settle is None else max(1, alarms.settle)
+        rate = None if budget is None else budget.rate
+        monitors |= {i: Distress(patience=alarms.patience, warm=warm, false_alarms=rate) for i in indices}
     if "change" in names:
         silent = Change.silent if alarms.settle is None else alarms.settle
-        monitors["change"] = Change(silent=silent, season=season)
-    for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
+        monitors["change"] = Change(silent=silent, season=season if season == AUTO else int(season))
+    for name in (name for name in names if name not in ("distress", "change")):
         kind = KINDS[name]
         if issubclass(kind, SampleMonitor):
             monitors[name] = kind()
@@ -80,28 +77,16 @@ def in_season(alarms: Alarms, data: Table | Fleet) -> tuple[Alarms, tuple[str, .
     if alarms.season not in ("0", AUTO):
         return alarms, ()
     rows, share = cycle(data.x)
+    explains = f"explains {share.max():.0%} of {data.features[int(share.argmax())]!r}"
     if alarms.season != AUTO:  # not asked for: say what it would do
-        most = int(share.argmax())
-        words = (
-            f"a cycle of {rows} rows explains {share[most]:.0%} of {data.features[most]!r}: --season auto would use it"
-        )
-        return alarms, (words,) if rows else ()
+        return alarms, (f"a cycle of {rows} rows {explains}: --season auto would use it",) if rows else ()
     found = replace(alarms, season=str(rows))
     if not rows:
         return found, ("no cycle was found: changes are looked for in the columns as they are",)
     seconds = alarms.interval or interval_of(data)
     long = "" if seconds is None else f" ({_long(rows * seconds)})"
-    most = int(share.argmax())
-    words = f"a cycle of {rows} rows{long} is taken out before changes are looked for: it explains {share[most]:.0%} of"
-    return found, (f"{words} {data.features[most]!r}, where it is largest",)
-
-
-def _season(alarms: Alarms) -> int | str:
-    """The rows of the cycle to be taken out; 0 for none; auto where there is no recording to look for it in."""
-    text = alarms.season.strip()
-    if text != AUTO and not text.isdecimal():
-        raise ValueError(f"--season {text}: expected the rows of a cycle, such as 144, or auto; 0 for none")
-    return text if text == AUTO else int(text)
+    taken = "is taken out before changes are looked for"
+    return found, (f"a cycle of {rows} rows{long} {taken}: it {explains}, where it is largest",)
 
 
 def _long(seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from icvi_jax.cli.clusterers import choosing_k, clusterer_of, entry_of
 from icvi_jax.cli.options import Alarms, Model
 from icvi_jax.indices import catalogue
 from icvi_jax.pipeline import SURPRISE
+from icvi_jax.spec import changed
 from icvi_jax.tables import Fleet, Table
 from icvi_jax.terminal_text import did_you_mean
 
@@ -43,12 +43,6 @@ def chosen_indices(model: Model, grouped: bool = False) -> tuple[icvi.indices.In
     return tuple(known[name]() for name in names)
 
 
-def fading(index: icvi.indices.Index) -> icvi.indices.Index:
-    """The form of an index for a short memory: it divides by n instead of n − k, which may be negative."""
-    adjustable = "dof" in {field.name for field in dataclasses.fields(index)}  # type: ignore[arg-type]
-    return dataclasses.replace(index, dof="none") if adjustable else index  # type: ignore[type-var]
-
-
 def pipeline_of(
     model: Model,
     stream_k: int | None = None,
@@ -64,8 +58,8 @@ def pipeline_of(
         raise ValueError(f"--forgetting {model.forgetting:g}: expected a number above 0, at most 1")
     clusterer = clusterer_of(model, stream_k)
     indices = chosen_indices(model, clusterer.grouped and not watch_all)
-    if model.forgetting < 1:
-        indices = tuple(map(fading, indices))
+    if model.forgetting < 1:  # with a short memory n − k may be negative, so these divide by n
+        indices = tuple(changed(one, dof="none") if getattr(one, "dof", "") else one for one in indices)
     watched = [index.name for index in (indices if watch_all else indices[:1])]
     if clusterer.finds_k and not watch_all and "change" not in alarms.monitor:
         watched.append(SURPRISE)  # a clusterer that learns a change at once keeps its indices quiet
@@ -99,25 +93,18 @@ def apart(spreads: NDArray[np.float64]) -> float:
 
 def about_model(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
     """Sentences about decisions that the command made by itself."""
-    notes = about_scales(model, features, spreads)
+    notes, times = [], apart(spreads)
+    if times > APART:
+        most, least = features[int(np.argmax(spreads))], int(np.argmin(np.where(spreads > 0, spreads, np.inf)))
+        which = f"the spread of {most!r} is {times:,.3g} times that of {features[least]!r}"
+        if not standardizes(model):
+            notes.append(f"{which}, so it counts for more (--standardize gives all columns equal weight)")
+        elif model.standardize is None:
+            notes.append(f"{which}; columns are standardized (--no-standardize leaves them as they are)")
     if "all" in model.index and not (model.clusterer and entry_of(model.clusterer).clusterer.grouped):
         left = ", ".join(entry.name for entry in catalogue() if entry.grouped)
         notes.append(f"--index all leaves out {left}, which {SEVERAL}")
     return notes
-
-
-def about_scales(model: Model, features: tuple[str, ...], spreads: NDArray[np.float64]) -> list[str]:
-    """The sentence about spreads that differ, if they do."""
-    times = apart(spreads)
-    if times <= APART:
-        return []
-    positive = np.where(spreads > 0, spreads, np.inf)
-    which = f"the spread of {features[int(np.argmax(spreads))]!r} is {times:,.3g} times that of "
-    which += repr(features[int(np.argmin(positive))])
-    if standardizes(model):
-        said = f"{which}; columns are standardized (--no-standardize leaves them as they are)"
-        return [said] if model.standardize is None else []
-    return [f"{which}, so it counts for more (--standardize gives all columns equal weight)"]
 
 
 class Settled(NamedTuple):

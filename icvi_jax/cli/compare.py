@@ -19,17 +19,8 @@ from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.run import check_length, table_of
 from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
 from icvi_jax.clusterers import catalogue
-from icvi_jax.evaluation import match
 from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms
-from icvi_jax.report.result import (
-    ONE_CLUSTER,
-    TOLERANCE,
-    Result,
-    columns_of,
-    listeners,
-    outside_stretches,
-    true_changes,
-)
+from icvi_jax.report.result import ONE_CLUSTER, Result, by_truth, columns_of, listeners, true_changes
 from icvi_jax.types import State
 
 OF_EACH = "x label k seen outlier overflow surprise values codes standing score causes chances".split()
@@ -124,8 +115,8 @@ def _merge(names: tuple[str, ...], results: list[Result]) -> Result:
         snapshots=shots,
         centers=centers,
         settings=tuple(settings),
-        **{field: joined(field) for field in OF_EACH},
         trust=tuple(trust for result in results for trust in result.trust),
+        **{field: joined(field) for field in OF_EACH},
     )
 
 
@@ -149,21 +140,18 @@ def first_words(result: Result, n: int) -> tuple[str, str]:
     """The index of candidate n with the first spike, and the one that finds true changes first, if they are known."""
     heard = {name: result.codes[name] for name in listeners(result)}  # columns: the same for all
     spoke = {name: int(np.argmax(codes[n] == 1)) for name, codes in heard.items() if (codes[n] == 1).any()}
-    changes = true_changes(result).tolist()
+    changes = len(true_changes(result))
     if not spoke:
-        return "none", f"none of {len(changes)}" if changes else ""
+        return "none", f"none of {changes}" if changes else ""
     name, sample = min(spoke.items(), key=lambda item: item[1])
     first = f"{name} ({at(result.times, sample)})"
     if not changes:
         return first, ""
-    scores = {
-        key: match(outside_stretches(result, codes[n] == 1, TOLERANCE), changes, TOLERANCE, codes.shape[1])
-        for key, codes in heard.items()
-    }
+    scores = {key: by_truth(result, np.flatnonzero(codes[n] == 1)) for key, codes in heard.items()}
     best = max(scores, key=lambda key: np.nan_to_num(scores[key].f1))
     score = scores[best]
     after = f", after {score.delay:g} samples" if score.matched else ""
-    return first, f"{best}: {len(score.matched)} of {len(changes)}, {len(score.false)} false{after}"
+    return first, f"{best}: {len(score.matched)} of {changes}, {len(score.false)} false{after}"
 
 
 def _summarize(result: Result, written: list[Path]) -> None:

@@ -17,10 +17,9 @@ import icvi_jax as icvi
 from icvi_jax.cli.clusterers import clusterer_in, described
 from icvi_jax.cli.summary import with_bar
 from icvi_jax.indices import catalogue
-from icvi_jax.pipeline import PipelineState
 from icvi_jax.report.alarm_text import at, became_distress, count_alarms
-from icvi_jax.report.health_text import HEALTH, Trust, reasons_of, trust_now
-from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share
+from icvi_jax.report.health_text import HEALTH, reasons_of, trust_now
+from icvi_jax.report.result import CHANGE, COLUMN_ALARMS, About, Result, missing_share, present
 from icvi_jax.run import scan_chunks
 from icvi_jax.tables.table import Fleet, Table, some_names
 from icvi_jax.types import Array, State
@@ -75,35 +74,69 @@ def compute(
 
     state, readings = scan_chunks("run_fleet", "N, T, p", pipe, chunks(), keep=KEEP, each=noted)
     next(ticks, None)  # the bar goes
-    snapshots = np.minimum(np.array(starts) + size, steps) - 1
-    result = _assemble(pipe, data, x, readings, snapshots, np.stack(centers, axis=1))
-    raised = () if budget is None else ((RAISED, measured(result, budget)),)
+
+    def rows(a: Array, kind: type[Kind]) -> NDArray[Kind]:
+        """Without the samples that were filled up."""
+        return np.asarray(a)[:, :steps].astype(kind, copy=False)
+
+    def alarms(field: str, kind: type[Kind]) -> dict[str, NDArray[Kind]]:
+        return {name: rows(getattr(alarm, field), kind) for name, alarm in readings.alarms.items()}
+
+    panel, codes = pipe.panel or icvi.Panel(indices=()), alarms("code", np.int8)
+    scores = alarms("score", np.float32)  # monitors of columns give one to every sample
+    scores |= {name: np.where(codes[name] > 0, scores[name], 0) for name in codes if name in COLUMN_ALARMS}
+    result = Result(
+        name=data.name,
+        nodes=(data.name,) if isinstance(data, Table) else data.nodes,
+        features=data.features,
+        times=data.times,
+        time_name=data.time_name,
+        x=x,
+        values={index.name: rows(readings.values[index.name], np.float32) for index in panel.indices},
+        about={index.name: about(index) for index in panel.indices},
+        codes=codes,
+        standing=alarms("standing", np.bool_),
+        score=scores,
+        causes=alarms("cause", np.int32),
+        chances=alarms("p", np.float32),
+        label=rows(readings.cluster, np.int32),
+        snapshots=np.minimum(np.array(starts) + size, steps) - 1,
+        centers=np.stack(centers, axis=1),
+        truth=data.truth if isinstance(data, Table) else None,
+        marks=isinstance(data, Table) and data.marks,
+        k=rows(readings.k, np.int32),
+        seen=rows(readings.seen, np.bool_),
+        outlier=rows(readings.outlier, np.bool_),
+        overflow=rows(readings.overflow, np.bool_),
+        surprise=rows(readings.surprise, np.float32),
+    )
+    rows_read = int(present(result).sum())
+    raised = [] if budget is None else [(RAISED, measured(budget, *count_alarms(codes), rows_read))]
+    reasons = reasons_of(pipe, state) if HEALTH in result.values and state is not None else []
     return result._replace(
-        settings=(*result.settings, *settings, *raised),
-        trust=trusted(pipe, result, state),
-        notes=(*result.notes, *unheard(pipe, state, data.features)),
+        settings=(
+            ("clusterer", described(clusterer)),
+            ("forgetting", f"{float(panel.forgetting):g}"),
+            ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
+            *settings,
+            *raised,
+        ),
+        trust=tuple(
+            trust_now(row, why, lambda t: at(data.times, t)) for row, why in zip(result.values.get(HEALTH, ()), reasons)
+        ),
+        notes=(*data.notes, *about_missing(float(missing_share(result).mean())), *unheard(pipe, state, data.features)),
     )
 
 
-def measured(result: Result, budget: icvi.Budget) -> str:
-    """How many alarms were raised, in the unit of the budget."""
-    return measured_text(budget, *count_alarms(result.codes), int(np.isfinite(result.x).any(axis=2).sum()))
-
-
-def measured_text(budget: icvi.Budget, alarms: int, more: int, rows: int) -> str:
-    """The same, from the number of alarms, of distresses after a spike, and of rows."""
+def measured(budget: icvi.Budget, alarms: int, more: int, rows: int) -> str:
+    """How many alarms were raised in so many rows, in the unit of the budget, and how many spikes became distress."""
     among = ", true ones among them" if alarms else ""
     return "; ".join(filter(None, (f"{budget.measured(alarms, rows)}{among}", became_distress(more))))
 
 
-def trusted(pipe: icvi.Pipeline, result: Result, state: PipelineState | None) -> tuple[Trust, ...]:
-    """How far the clusters of each node can be trusted at the end, since when and why; empty without health."""
-    values = result.values.get(HEALTH)
-    if values is None or state is None:
-        return ()
-    return tuple(
-        trust_now(row, why, lambda t: at(result.times, t)) for row, why in zip(values, reasons_of(pipe, state))
-    )
+def about_missing(share: float) -> list[str]:
+    """What to say of the share of samples that are missing."""
+    return [f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else []
 
 
 def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tuple[str, ...]) -> list[str]:
@@ -118,66 +151,6 @@ def unheard(pipe: icvi.Pipeline, state: icvi.PipelineState | None, features: tup
             names.append(feature + ("" if nodes.all() else f" ({int(nodes.sum())} of {len(nodes)} nodes)"))
     some = some_names(names)
     return [f"mute: most rows repeat the one before; not watched for changes: {some}"] if names else []
-
-
-def scores(score: dict[str, NDArray[np.float32]], codes: dict[str, NDArray[np.int8]]) -> dict[str, NDArray[np.float32]]:
-    """Scores that are 0 where there is no alarm: monitors of columns give a score to every sample."""
-    return {name: np.where(codes[name] > 0, one, 0) if name in COLUMN_ALARMS else one for name, one in score.items()}
-
-
-def _assemble(
-    pipe: icvi.Pipeline,
-    data: Table | Fleet,
-    x: NDArray[np.float64],
-    readings: icvi.Reading,
-    snapshots: NDArray[np.int64],
-    centers: NDArray[np.float64],
-) -> Result:
-    """What the report shows, without the samples that were filled up."""
-
-    def rows(a: Array, kind: type[Kind]) -> NDArray[Kind]:
-        return np.asarray(a)[:, : x.shape[1]].astype(kind, copy=False)
-
-    def alarms(field: str, kind: type[Kind]) -> dict[str, NDArray[Kind]]:
-        return {name: rows(getattr(alarm, field), kind) for name, alarm in readings.alarms.items()}
-
-    panel = pipe.panel or icvi.Panel(indices=())
-    codes = alarms("code", np.int8)
-    settings = (
-        ("clusterer", described(clusterer_in(pipe))),
-        ("forgetting", f"{float(panel.forgetting):g}"),
-        ("standardized", f"by the first {pipe.standardize.warmup} samples" if pipe.standardize else "no"),
-    )
-    result = Result(
-        name=data.name,
-        nodes=(data.name,) if isinstance(data, Table) else data.nodes,
-        features=data.features,
-        times=data.times,
-        time_name=data.time_name,
-        x=x,
-        values={index.name: rows(readings.values[index.name], np.float32) for index in panel.indices},
-        about={index.name: about(index) for index in panel.indices},
-        codes=codes,
-        standing=alarms("standing", np.bool_),
-        score=scores(alarms("score", np.float32), codes),
-        causes=alarms("cause", np.int32),
-        chances=alarms("p", np.float32),
-        label=rows(readings.cluster, np.int32),
-        snapshots=snapshots,
-        centers=centers,
-        truth=data.truth if isinstance(data, Table) else None,
-        settings=settings,
-        notes=data.notes,
-        marks=isinstance(data, Table) and data.marks,
-        k=rows(readings.k, np.int32),
-        seen=rows(readings.seen, np.bool_),
-        outlier=rows(readings.outlier, np.bool_),
-        overflow=rows(readings.overflow, np.bool_),
-        surprise=rows(readings.surprise, np.float32),
-    )
-    share = float(missing_share(result).mean())
-    missing = [f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else []
-    return result._replace(notes=(*data.notes, *missing))
 
 
 def remember_programs() -> None:

@@ -9,9 +9,8 @@ import numpy as np
 from cyclopts import Parameter
 
 from icvi_jax.cli.build_pipeline import settle
-from icvi_jax.cli.clusterers import clusterer_in
 from icvi_jax.cli.compute import compute
-from icvi_jax.cli.fleet_out_of_core import goes_large, large_command
+from icvi_jax.cli.fleet_out_of_core import FEW_ROWS, goes_large, large_command, nodes_with_few
 from icvi_jax.cli.options import DATA, InData, Job, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import collect, join, say, tell_alarms, tell_source, tell_trust, tell_worst, tell_written
@@ -19,7 +18,7 @@ from icvi_jax.monitors import Budget
 from icvi_jax.report.alarm_text import at
 from icvi_jax.report.incidents import WITHIN, Incidents
 from icvi_jax.report.result import ONE_CLUSTER, Result
-from icvi_jax.tables import Fleet, TableError, read_fleet
+from icvi_jax.tables import read_fleet
 from icvi_jax.tables.table import seconds_of, some_names
 from icvi_jax.terminal_text import counted
 
@@ -62,8 +61,12 @@ def fleet(
         raise ValueError(f"--out {output.out}: is the folder of the data; choose another one for the results")
     fleet = read_fleet(source, data.columns, data.time, node, data.every, data.keep_codes)
     pipe, budget, settings, notes = settle(fleet, job.model, job.alarms)
-    few = _check(fleet, clusterer_in(pipe).least(len(fleet.features)) + 1)
-    result = compute(pipe, fleet._replace(notes=(*fleet.notes, *notes, *few)), budget, settings)
+    few = nodes_with_few(fleet.name, fleet.nodes, pipe, np.isfinite(fleet.x).all(axis=2).sum(axis=1), fleet.features)
+    if few.size:
+        sparse = fleet.features[int(np.isfinite(fleet.x[few]).sum(axis=(0, 1)).argmin())]
+        names = some_names([fleet.nodes[n] for n in few])
+        notes.append(f"{FEW_ROWS}: {names}; most is missing in {sparse!r}")
+    result = compute(pipe, fleet._replace(notes=(*fleet.notes, *notes)), budget, settings)
     _summarize(result, write_all(result, output), agree, budget)
     return 0
 
@@ -86,26 +89,6 @@ def incidents_of(result: Result, agree: int, budget: Budget | None = None) -> li
     return list(found.values())
 
 
-def _check(fleet: Fleet, needed: int) -> list[str]:
-    """Refuse a fleet in which no node has enough complete rows; a note names the nodes that do not."""
-    complete = np.isfinite(fleet.x).all(axis=2).sum(axis=1)
-    if complete.max() < needed:
-        best = int(np.argmax(complete))
-        raise TableError(
-            fleet.name,
-            f"no node has the {needed} complete rows that are needed; {fleet.nodes[best]!r} has the most, "
-            f"{complete[best]} (choose columns with --columns, or take means in windows with --every)",
-            1,
-            1,
-        )
-    few = np.flatnonzero(complete < needed)
-    if not few.size:
-        return []
-    sparse = fleet.features[int(np.isfinite(fleet.x[few]).sum(axis=(0, 1)).argmin())]
-    names = some_names([fleet.nodes[n] for n in few])
-    return [f"too few rows with a reading in every column for clusters: {names}; most is missing in {sparse!r}"]
-
-
 def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budget | None = None) -> None:
     tell_source(result)
     times = np.arange(result.label.shape[1], dtype=float) if result.times is None else result.times
@@ -113,9 +96,8 @@ def _summarize(result: Result, written: list[Path], agree: int = 1, budget: Budg
     tell_trust(result)
     tell_alarms(found, list(result.codes))
     told = incidents_of(result, max(agree, 2), budget) if len(result.nodes) > 1 else []
-    which = (
-        "as promised" if budget is not None and budget.agree > 1 else f"{max(agree, 2)} nodes or more within minutes"
-    )
+    promised = budget is not None and budget.agree > 1
+    which = "as promised" if promised else f"{max(agree, 2)} nodes or more within minutes"
     say(f"incidents, {which}: {len(told) or 'none'}")
     for sentence in told[:SHOWN]:
         say(f"  {sentence}")

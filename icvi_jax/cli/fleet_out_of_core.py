@@ -9,8 +9,9 @@ import re
 import shutil
 import sys
 import time as clock
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ import icvi_jax as icvi
 from icvi_jax.cli.alarms import with_any_rate
 from icvi_jax.cli.build_pipeline import settle
 from icvi_jax.cli.clusterers import clusterer_in
-from icvi_jax.cli.compute import RAISED, compute, measured_text
+from icvi_jax.cli.compute import RAISED, about_missing, compute, measured
 from icvi_jax.cli.options import Job, Output
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.summary import Found, collect, join, tell_alarms, tell_head, tell_treatment, tell_worst, tell_written
@@ -87,10 +88,12 @@ def _large(source: str, query: str, node: str, job: Job) -> int:
     notes = [*table.notes, *more]
     told = [re.sub(r"(error codes in .* as missing): [^;]*", r"\1", one) for some in said for one in some]
     notes += first_notes(list(dict.fromkeys(told)))
-    notes += _few(table, found, clusterer_in(pipe).least(len(table.features)) + 1)
+    few = len(nodes_with_few(table.shown, table.nodes, pipe, found.nodes["complete"], table.features))
+    notes += [f"{FEW_ROWS} in {counted(few, 'node')}"] if few else []
+    notes += about_missing(float(found.nodes["missing"].mean()))
     if budget is not None:
         raised = (int(found.nodes[name].sum()) for name in ("raised", "again", "samples"))
-        settings += ((RAISED, measured_text(budget, *raised)),)
+        settings += ((RAISED, measured(budget, *raised)),)
     paths = _write_tables(pipe, table, found, output)
     notes.append(_write_report(pipe, table, found, settings, notes, output))
     paths += [output.out / name for name in (output.readings, "plot.png", "report.html")]
@@ -134,7 +137,6 @@ def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> tuple[
             np.savez(file, notes=np.array(json.dumps(bucket.notes)), **kept)  # type: ignore[arg-type]
         done += int(rows[b])
         shown.tell(done)
-    shown.end()
     parts = [dict(np.load(path)) for path in paths]
     return join(parts), [json.loads(str(part["notes"])) for part in parts]
 
@@ -142,14 +144,13 @@ def _compute_all(pipe: icvi.Pipeline, table: LargeTable, folder: Path) -> tuple[
 def _ahead(table: LargeTable, todo: Sequence[int]) -> Iterator[Bucket]:
     """Buckets, each read in a thread while the one before is computed."""
     with ThreadPoolExecutor(1) as reader:
-        coming = [reader.submit(table.bucket, b) for b in todo[:1]]
-        for b in (*todo[1:], None):
-            if not coming:
-                return
-            bucket = coming.pop().result()
-            if b is not None:
-                coming.append(reader.submit(table.bucket, b))
-            yield bucket
+        coming = deque[Future[Bucket]]()
+        for b in todo:
+            coming.append(reader.submit(table.bucket, b))
+            if len(coming) == 2:
+                yield coming.popleft().result()
+        if coming:
+            yield coming.pop().result()
 
 
 class Progress:
@@ -157,38 +158,37 @@ class Progress:
 
     def __init__(self, total: int, done: int) -> None:
         self.total, self.first, self.begun, self.told = total, done, clock.monotonic(), -np.inf
-        self.live = sys.stderr.isatty()
 
     def tell(self, done: int) -> None:
-        """Print the progress, if it is time."""
-        now = clock.monotonic()
-        if now - self.told < (0.5 if self.live else 30) or done == self.first:
+        """Print the progress, if it is time; a line that is written again is cleared at the end."""
+        now, live = clock.monotonic(), sys.stderr.isatty()
+        if now - self.told < (0.5 if live else 30) and done < self.total:
             return
         self.told = now
         rate = (done - self.first) / (now - self.begun)
         left = round((self.total - done) / rate)
         text = f"{done:,} of {self.total:,} rows, {rate:,.0f} a second, {left // 60}:{left % 60:02d} left"
-        if self.live:
-            print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+        if live:
+            print(f"\r{text if left else '':<78}\r", end="", file=sys.stderr, flush=True)
         else:
             note(text)
 
-    def end(self) -> None:
-        """Clear the line."""
-        if self.live:
-            print(f"\r{'':<78}\r", end="", file=sys.stderr, flush=True)
+
+FEW_ROWS = "too few rows with a reading in every column for clusters"
 
 
-def _few(table: LargeTable, found: Found, needed: int) -> list[str]:
-    """Refuse a table in which no node has enough complete rows; a note counts those that do not."""
-    complete = found.nodes["complete"]
-    best = int(np.argmax(complete))
+def nodes_with_few(
+    shown: str, nodes: Sequence[str], pipe: icvi.Pipeline, complete: np.ndarray, features: Sequence[str]
+) -> np.ndarray:
+    """The nodes with too few complete rows for clusters, given how many each has; an error if all have too few."""
+    needed, best = clusterer_in(pipe).least(len(features)) + 1, int(np.argmax(complete))
     if complete[best] < needed:
-        what = f"no node has the {needed} complete rows that are needed; {table.nodes[best]!r} has the most, "
-        raise TableError(table.shown, f"{what}{complete[best]} (choose columns with --columns)")
-    few, share = int((complete < needed).sum()), float(found.nodes["missing"].mean())
-    notes = [f"too few rows with a reading in every column for clusters in {counted(few, 'node')}"] if few else []
-    return notes + ([f"{100 * share:.3g} % of the samples are missing or incomplete"] if share else [])
+        raise TableError(
+            shown,
+            f"no node has the {needed} complete rows that are needed; {nodes[best]!r} has the most, {complete[best]} "
+            "(choose columns with --columns, or take means in windows with --every)",
+        )
+    return np.flatnonzero(complete < needed)
 
 
 def _write_tables(pipe: icvi.Pipeline, table: LargeTable, found: Found, output: Output) -> list[Path]:

@@ -51,18 +51,15 @@ def _published(source: str, format: str, data: Data) -> Table:
         some = partial(read_sensorscope, source, None, None, None, minutes=int(minutes))
         found = some(features=data.columns) if data.columns else some()
     else:
+        for name in data.columns:
+            if name not in SENSORS:
+                raise ValueError(f"--columns {name}: the sensors are {', '.join(SENSORS)}")
         length = seconds(every) if every else 1.0
         rows = int(float(every)) if length is None else round(100 * length)
         mean = partial(read_gas, source, rows=max(1, rows))
-        found = mean(sensors=[_sensor(name) for name in data.columns]) if data.columns else mean()
+        found = mean(sensors=[1 + SENSORS.index(name) for name in data.columns]) if data.columns else mean()
     truth = found.mode if found.changes else None
     return Table(Path(source).name, found.features, found.x, found.times, "time", truth)
-
-
-def _sensor(name: str) -> int:
-    if name not in SENSORS:
-        raise ValueError(f"--columns {name}: the sensors are {', '.join(SENSORS)}")
-    return 1 + SENSORS.index(name)
 
 
 def check_length(table: Table, needed: int) -> None:

@@ -161,50 +161,59 @@ def at(times: Sequence[object] | NDArray[np.generic] | None, sample: int) -> str
 
 def alarm_sentences(result: Result, node: int, names: Sequence[str]) -> list[tuple[int, str, str]]:
     """A sentence for each alarm of some monitors of a node, with its sample and its monitor, in time order."""
-    found: list[tuple[int, str, str]] = []
-    for name in names:
-        codes, seen = result.codes[name][node], result.seen[node]
-        if name in COLUMN_ALARMS:
-            for t, one in changes_of(result, node, name):
-                text = f"at {at(result.times, t)} {one.text}{_soon_over(result, node, name, t, one)}"
-                found.append((t, name, text))
-        elif codes.any():
-            told = zip(episodes(codes, seen), story(codes, result.times, seen))
-            found += [(episode.start, name, text) for episode, text in told]
+    found = [
+        (t, name, text)
+        for name in names
+        for t, text in _sentences(
+            name, alarm_of(result, node, name), result.x[node], result.features, result.times, result.seen[node]
+        )
+    ]
     return sorted(found, key=lambda one: one[0])
 
 
-def _soon_over(result: Result, node: int, name: str, t: int, one: AlarmText) -> str:
-    """What only a recording can add to a sentence: the column was back soon after."""
-    after = result.x[node, t + 1 :, int(result.causes[name][node, t])]
-    after = after[np.isfinite(after)][:LATE]
-    gone = name == CHANGE and one.before != one.now and after.size == LATE
-    return ", soon over" if gone and abs(np.median(after) - one.before) < abs(one.now - one.before) / 2 else ""
-
-
-def changes_of(result: Result, node: int, name: str) -> list[tuple[int, AlarmText]]:
-    """The alarms of columns of a node: the sample of each, and what it says."""
-    codes, causes, chances = result.codes[name][node], result.causes[name][node], result.chances[name][node]
-    return _changes(name, codes, causes, chances, result.x[node], result.features)
-
-
-def _changes(
+def _sentences(
     name: str,
-    codes: NDArray[np.generic],
-    causes: NDArray[np.generic],
-    chances: NDArray[np.generic],
+    alarm: Alarm,
     x: NDArray[np.float64] | None,
     features: Sequence[str],
+    times: Sequence[object] | NDArray[np.generic] | None,
+    seen: NDArray[np.bool_] | None,
+) -> list[tuple[int, str]]:
+    """A sentence for each alarm of one monitor of one stream, with its sample."""
+    if name not in COLUMN_ALARMS:
+        return [(one.start, _episode_text(one, times, True)) for one in episodes(alarm.code, seen)]
+    told = []
+    for t, one in changes(name, alarm, x, features):
+        over = x is not None and name == CHANGE and _is_soon_over(x[t + 1 :, int(alarm.cause[t])], one)
+        told.append((t, f"at {at(times, t)} {one.text}{', soon over' if over else ''}"))
+    return told
+
+
+def _is_soon_over(after: NDArray[np.float64], one: AlarmText) -> bool:
+    """What only a recording can add to a sentence: whether the column was back soon after."""
+    after = after[np.isfinite(after)][:LATE]
+    gone = one.before != one.now and after.size == LATE
+    return bool(gone and abs(np.median(after) - one.before) < abs(one.now - one.before) / 2)
+
+
+def alarm_of(result: Result, node: int, name: str) -> Alarm:
+    """The alarms of one monitor of a node, (T,) each."""
+    fields = (result.codes, result.score, result.standing, result.causes, result.chances)
+    return Alarm(*(field[name][node] for field in fields))
+
+
+def changes(
+    name: str, alarm: Alarm, x: NDArray[np.float64] | None, features: Sequence[str]
 ) -> list[tuple[int, AlarmText]]:
-    """The alarms of columns in the readings of one stream; `x` (T, p) tells from what to what."""
+    """The alarms of columns of one stream: the sample of each, and what it says; `x` (T, p) tells from what to what."""
     # rows without a reading do not count: a watch has none
-    there = np.arange(len(codes)) if x is None else np.flatnonzero(np.isfinite(x).any(axis=1))
+    there = np.arange(len(alarm.code)) if x is None else np.flatnonzero(np.isfinite(x).any(axis=1))
     found, before = [], dict[int, int]()
-    for t in np.flatnonzero(codes).tolist():
-        j, row = int(causes[t]), int(np.searchsorted(there, t, side="right"))
+    for t in np.flatnonzero(alarm.code).tolist():
+        j, row = int(alarm.cause[t]), int(np.searchsorted(there, t, side="right"))
         known = "" if j < 0 else features[j] if features else str(j)
         recent = x[there[max(0, row - RECENT) : row], j] if x is not None and j >= 0 else np.zeros(0)
-        found.append((t, describe(name, known, recent, float(chances[t]), before.get(j, 0), row)))
+        found.append((t, describe(name, known, recent, float(alarm.p[t]), before.get(j, 0), row)))
         before[j] = before.get(j, 0) + 1
     return found
 
@@ -329,29 +338,15 @@ def episodes(codes: ArrayLike, seen: ArrayLike | None = None) -> list[Episode]:
     return sorted(found, key=lambda e: e.start)
 
 
-def told_columns(
-    name: str,
-    alarm: Alarm,
-    x: NDArray[np.float64] | None = None,
-    features: Sequence[str] = (),
-    times: Sequence[object] | NDArray[np.generic] | None = None,
-) -> list[str]:
-    """One sentence for each alarm of a column in the readings of one stream; `x` (T, p) tells from what to what."""
-    codes, causes, chances = np.asarray(alarm.code), np.asarray(alarm.cause), np.asarray(alarm.p)
-    return [f"at {at(times, t)} {one.text}" for t, one in _changes(name, codes, causes, chances, x, features)]
-
-
 def _story_of_run(run: Run, times: Sequence[object] | NDArray[np.generic] | None) -> list[str]:
     sentences = []
+    x = None if run.samples is None else np.asarray(run.samples, np.float64)
+    seen = None if run.readings.seen is None else np.asarray(run.readings.seen)
     for name, alarm in (run.readings.alarms or {}).items():
         if np.ndim(alarm.code) != 1:
             raise ValueError("story: expected the run of one stream; of a fleet take the codes of one: alarm.code[n]")
-        if name in COLUMN_ALARMS:
-            x = None if run.samples is None else np.asarray(run.samples, np.float64)
-            sentences += told_columns(name, alarm, x, run.features, times)
-        else:
-            seen = None if run.readings.seen is None else np.asarray(run.readings.seen)
-            sentences += [f"{name}: {one}" for one in story(np.asarray(alarm.code), times, seen)]
+        told = _sentences(name, Alarm(*map(np.asarray, alarm)), x, run.features, times, seen)
+        sentences += [text if name in COLUMN_ALARMS else f"{name}: {text}" for _, text in told]
     return sentences
 
 
@@ -385,23 +380,19 @@ def story(
     if times is not None and len(times) != len(np.asarray(codes)):
         raise ValueError(f"story(times=…): expected one entry per code, {len(np.asarray(codes))}, got {len(times)}")
 
-    sentences = []
-    for episode in episodes(codes, seen):
-        lasted = f"{episode.samples} sample" + ("" if episode.samples == 1 else "s")
-        if episode.kind == "distress":
-            text = f"at {at(times, episode.start)} distress: the index stayed far from its usual values; "
-            text += f"over at {at(times, episode.end)}, after {lasted}" if episode.end is not None else "not over yet"
-        else:
-            text = f"at {at(times, episode.start)} something new arrived"
-            text += ", during distress" if episode.within else ""
-            if episode.outcome == "learned":
-                text += f"; learned after {lasted}"
-            elif episode.outcome == "distress":
-                text += f"; not learned after {lasted}"
-            elif episode.outcome == "open" and open_ends:
-                text += f"; not learned yet, {lasted} later"
-        sentences.append(text)
-    return sentences
+    return [_episode_text(episode, times, open_ends) for episode in episodes(codes, seen)]
+
+
+def _episode_text(episode: Episode, times: Sequence[object] | NDArray[np.generic] | None, open_ends: bool) -> str:
+    lasted = f"{episode.samples} sample" + ("" if episode.samples == 1 else "s")
+    if episode.kind == "distress":
+        over = "not over yet" if episode.end is None else f"over at {at(times, episode.end)}, after {lasted}"
+        return f"at {at(times, episode.start)} distress: the index stayed far from its usual values; {over}"
+    ends = {"learned": f"; learned after {lasted}", "distress": f"; not learned after {lasted}"}
+    if open_ends:
+        ends["open"] = f"; not learned yet, {lasted} later"
+    within = ", during distress" if episode.within else ""
+    return f"at {at(times, episode.start)} something new arrived{within}{ends.get(episode.outcome, '')}"
 
 
 def clock(time: object) -> str:

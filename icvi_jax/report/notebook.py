@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.indices import catalogue
-from icvi_jax.report.alarm_text import alarm_word, count_alarms, story, told_columns
-from icvi_jax.report.plot import ALARMS, DIRECTION, PALETTE
-from icvi_jax.report.result import CODES, COLUMN_ALARMS
+from icvi_jax.report.alarm_text import alarm_word, count_alarms, story
+from icvi_jax.report.plot import DIRECTION, PALETTE, legend, mark_alarms
+from icvi_jax.report.result import COLUMN_ALARMS
 from icvi_jax.run import Run
 from icvi_jax.types import Reading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CURVES, MOST_SENTENCES, MOST_LINES = 12, 5, 20
+MOST_CURVES, MOST_LINES = 12, 20
 
 
 def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> Figure:
@@ -52,42 +52,23 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
         one.set_ylabel(name + direction, fontsize=8)
         one.grid(alpha=0.25, lw=0.5)
         if readings.alarms and name in readings.alarms and len(values) == 1:
-            codes = np.atleast_2d(np.asarray(readings.alarms[name].code))[0]
-            for code, (color, marker) in ALARMS.items():
-                at = np.flatnonzero(codes == code)
-                if at.size:
-                    one.plot(x[at], values[0, at], marker, color=color, ms=5, ls="", label=CODES[code])
-            if one.get_legend_handles_labels()[0]:
-                one.legend(loc="upper right", fontsize=7)
+            mark_alarms(one, x, values[0], np.ravel(np.asarray(readings.alarms[name].code)))
+            legend(one)
     axes[-1].set_xlabel("sample" if times is None else "time", fontsize=9)
     return drawn
 
 
-def html_of(readings: Reading) -> str:
-    """The readings as HTML: size, last values, what happened, and the figure where matplotlib is installed."""
-    shape = next((np.shape(values) for values in (readings.values or {}).values()), ())
-    many = len(shape) > 1
-    parts = [f"<p><b>Run</b>: {_size(shape) if shape else 'no values'}</p>"]
-    for name, alarm in (readings.alarms or {}).items():
-        codes = np.asarray(alarm.code)
-        if many:
-            told = [f"{int((codes == code).sum()):,} × {CODES[code]}" for code in (1, 2, 3)]
-        else:
-            told = story(codes) if name not in COLUMN_ALARMS else told_columns(name, alarm)
-            told = [
-                *told[:MOST_SENTENCES],
-                *([f"… and {len(told) - MOST_SENTENCES} more"] if len(told) > MOST_SENTENCES else []),
-            ]
-        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in told) or "<li>no alarm</li>"
-        parts.append(f"<p>{html.escape(name)}:</p><ul>{items}</ul>")
+def html_of(run: Run) -> str:
+    """A run as HTML: what `summary_of` says, and the figure where matplotlib is installed."""
+    said = f"<pre>{html.escape(summary_of(run))}</pre>"
     try:
         picture = io.BytesIO()
-        if shape:
-            plot_readings(readings).savefig(picture, format="png", dpi=90)
-            parts.append(f'<img src="data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}">')
+        if run.readings.values:
+            plot_readings(run.readings).savefig(picture, format="png", dpi=90)
+            said += f'<img src="data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}">'
     except ImportError:
-        parts.append("<p>Curves need matplotlib: pip install 'icvi-jax[cli]'</p>")
-    return "".join(parts)
+        said += "<p>Curves need matplotlib: pip install 'icvi-jax[cli]'</p>"
+    return said
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -75,10 +75,7 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
                 lw=0,
                 label="in distress",
             )
-        for code, (color, marker) in ALARMS.items():
-            at = np.flatnonzero(result.codes[name][node] == code)
-            if at.size:
-                axes.plot(x[at], values[at], marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=CODES[code])
+        mark_alarms(axes, x, values, result.codes[name][node])
     for key in columns_of(result):
         for n, sample in enumerate(np.flatnonzero(result.codes[key][node])):
             axes.axvline(x[sample], color=ALARMS[1][0], lw=0.7, alpha=0.7, label=None if n else f"a column {DID[key]}")
@@ -87,6 +84,14 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
         axes.axvline(x[change], color="#888888", lw=0.6, ls=":", label=None if n else "true change")
     axes.set_ylabel(f"{name}\n({DIRECTION[about.goal]})", fontsize=8)
     legend(axes)
+
+
+def mark_alarms(axes: Axes, x: NDArray[np.generic], y: NDArray[np.float64], codes: NDArray[np.int8]) -> None:
+    """Mark the alarms of an index on its curve."""
+    for code, (color, marker) in ALARMS.items():
+        at = np.flatnonzero(codes == code)
+        if at.size:
+            axes.plot(x[at], y[at], marker, color=color, ms=6, mec="white", mew=0.5, ls="", label=CODES[code])
 
 
 def column_changes(axes: Axes, result: Result, feature: int) -> None:

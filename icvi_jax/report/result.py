@@ -118,19 +118,15 @@ def alarm_rows(codes: NDArray[np.int8]) -> NDArray[np.int64]:
 def judged_by_truth(result: Result) -> tuple[tuple[str, str], ...]:
     """What the alarms of one stream are worth where the true changes are known: hits, delays, false alarms, and what as
     many alarms at random samples would get; a setting for each monitor."""
-    changes, steps = true_changes(result).tolist(), result.label.shape[1]
+    if not true_changes(result).size:
+        return ()
     raised = {name: alarm_rows(codes[0]) for name, codes in result.codes.items() if name != STUCK or codes.any()}
-    return tuple((f"truth, {name}", _worth(result, at, changes, steps)) for name, at in raised.items() if changes)
+    return tuple((f"truth, {name}", _worth(result, rows)) for name, rows in raised.items())
 
 
-def _worth(result: Result, rows: NDArray[np.int64], changes: list[int], steps: int) -> str:
-    def score(at: NDArray[np.int64]) -> Score:
-        raised = np.zeros(steps, bool)
-        raised[at] = True
-        return match(outside_stretches(result, raised, TOLERANCE), changes, TOLERANCE, steps)
-
-    found, rng = score(rows), np.random.default_rng(0)
-    text = f"{len(found.matched)} of {counted(len(changes), 'true change')} found"
+def _worth(result: Result, rows: NDArray[np.int64]) -> str:
+    found, rng, steps = by_truth(result, rows), np.random.default_rng(0), result.label.shape[1]
+    text = f"{len(found.matched)} of {counted(len(true_changes(result)), 'true change')} found"
     if not rows.size:
         return f"{text}: no alarm"
     late = sorted({alarm - change for change, alarm in found.matched})
@@ -138,7 +134,7 @@ def _worth(result: Result, rows: NDArray[np.int64], changes: list[int], steps: i
     if late:
         ends = f"{late[0]} to {late[-1]}" if late[1:] else f"{late[0]}"
         text += f", {ends} rows after (median {found.delay:g})"
-    draws = [score(rng.choice(steps, rows.size, replace=False)) for _ in range(DRAWS)]
+    draws = [by_truth(result, np.sort(rng.choice(steps, rows.size, replace=False))) for _ in range(DRAWS)]
     hits, wrong = (float(np.mean([len(one) for one in some])) for some in zip(*((d.matched, d.false) for d in draws)))
     false = f"{counted(len(found.false), 'false alarm')} ({found.false_per_1000:.2g} in 1,000 rows)"
     return f"{text}; {false}; as many alarms at random: {hits:.2g} found, {wrong:.3g} false"
@@ -152,13 +148,12 @@ def true_changes(result: Result) -> NDArray[np.int64]:
     return np.flatnonzero(steps > 0 if result.marks else steps)
 
 
-def outside_stretches(result: Result, raised: NDArray[np.bool_], tolerance: int) -> list[int]:
-    """Samples with an alarm, without late ones during a marked event or at its end: these are neither found nor
-    false."""
-    alarms = np.flatnonzero(raised)
-    if not result.marks or result.truth is None:
-        return alarms.tolist()
+def by_truth(result: Result, rows: NDArray[np.int64]) -> Score:
+    """Alarms in some rows (in time order) compared with the true changes; late ones during a marked event or at its end
+    are neither found nor false."""
     starts = true_changes(result)
-    ends = np.flatnonzero(np.diff(result.truth, append=0) < 0)
-    late = [(alarms > start + tolerance) & (alarms <= end + tolerance) for start, end in zip(starts, ends)]
-    return [int(at) for at in (alarms[~np.any(late, axis=0)] if late else alarms)]
+    if result.marks and result.truth is not None:
+        ends = np.flatnonzero(np.diff(result.truth, append=0) < 0)
+        for start, end in zip(starts, ends):
+            rows = rows[(rows <= start + TOLERANCE) | (rows > end + TOLERANCE)]
+    return match(rows.tolist(), starts.tolist(), TOLERANCE, result.label.shape[1])

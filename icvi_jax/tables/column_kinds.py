@@ -77,16 +77,13 @@ def may_be_time(name: str, values: NDArray[np.float64]) -> bool:
     (True, False)
     """
     known = values[np.isfinite(values)]
-    return has_time_word(name) and (epoch_unit(known) > 0 or _never_falls(known))
+    rises = len(known) >= LEAST_ROWS and (np.diff(known) >= 0).all() and known[0] < known[-1]
+    return has_time_word(name) and bool(epoch_unit(known) > 0 or rises)
 
 
 def has_time_word(name: str) -> bool:
     """Whether a word of a name may mean a time; that alone is not enough: `t` may be a temperature."""
     return not TIME_WORDS.isdisjoint(_words(name))
-
-
-def _never_falls(values: NDArray[np.float64]) -> bool:
-    return len(values) >= LEAST_ROWS and bool((np.diff(values) >= 0).all()) and bool(values[0] < values[-1])
 
 
 def epoch_unit(values: NDArray[np.float64]) -> float:
@@ -115,20 +112,17 @@ def by_values(x: NDArray[np.float64], node: NDArray[np.int64] | None = None) -> 
     starts = np.array([0]) if node is None else np.flatnonzero(np.diff(node[order], prepend=-1))
     if len(x) < LEAST_ROWS * len(starts):
         return ["no reading" if np.isnan(column).all() else "" for column in x.T]
-    return [_kind(column[order], starts) for column in x.T]
-
-
-def _kind(values: NDArray[np.float64], starts: NDArray[np.int64]) -> str:
-    """What one column is by its values; the rows of each node are together."""
-    known = values[np.isfinite(values)]
-    if not known.size:
-        return "no reading"
-    low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
-    if (~(low < high)).all():  # also where a node has no reading
-        return "constant"
-    if ((known == known.min()) | (known == known.max())).all():
-        return "two values"
-    return ""
+    kinds = []
+    for values in x[order].T:
+        known = values[np.isfinite(values)]
+        low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+        if not known.size:
+            kinds.append("no reading")
+        elif not (low < high).any():  # also where a node has no reading
+            kinds.append("constant")
+        else:
+            kinds.append("two values" if np.isin(known, (known.min(), known.max())).all() else "")
+    return kinds
 
 
 class Held(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -100,11 +101,8 @@ def pick(
     axis = sheet.find(time) if time else joined[0] if joined else _time_of(sheet, unnamed)
     if axis is not None and axis.kind in ("text", "empty"):
         raise sheet.error(axis, 0, "expected a column of times")
-    truth = (
-        sheet.find(label)
-        if label
-        else next((c for c in free if c.name.lower() == LABEL and c.name not in columns), None)
-    )
+    labels = [column for column in unnamed if column.name.lower() == LABEL]
+    truth = sheet.find(label) if label else labels[0] if labels else None
     notes = _about_time(sheet, axis) if axis is not None else []
     if joined:
         free = [column for column in free if column not in joined[1]]
@@ -129,32 +127,19 @@ def pick(
         if numeric and not features:
             raise nothing_left(sheet.shown, notes)
     if not features:
-        raise TableError(sheet.shown, _no_numbers(sheet, free), 1, 1)
+        text = next((column for column in free if column.kind == "text" and sheet.rows), None)
+        begins = "" if text is None else f"; {text.name!r} begins with {str(sheet.fetch([text])[0][0])[:30]!r}"
+        raise TableError(sheet.shown, f"no column of numbers{begins}" if sheet.rows else "the table has no rows", 1, 1)
     notes += describe_formats(features)
     return ChosenColumns(features, axis, truth, notes, bool(columns))
-
-
-def _no_numbers(sheet: Sheet, columns: Sequence[Column]) -> str:
-    text = next((column for column in columns if column.kind == "text"), None)
-    if not sheet.rows:
-        return "the table has no rows"
-    if text is None:
-        return "no column of numbers"
-    return f"no column of numbers; {text.name!r} begins with {str(sheet.fetch([text])[0][0])[:30]!r}"
 
 
 def _time_of(sheet: Sheet, free: Sequence[Column]) -> Column | None:
     """The time column: dates, else numbers with the name of a time, else times since 1970 with a usual name."""
     numeric = [column for column in free if column.kind == "number"]
-    for columns in (
-        (column for column in free if column.kind == "time"),
-        (column for column in numeric if is_time_name(column.name)),
-        (column for column in numeric if _second_time(sheet, column)),
-    ):
-        found = next(columns, None)
-        if found is not None:
-            return found
-    return None
+    dates = (column for column in free if column.kind == "time")
+    named = (column for column in numeric if is_time_name(column.name))
+    return next(chain(dates, named, (column for column in numeric if _second_time(sheet, column))), None)
 
 
 def _about_time(sheet: Sheet, axis: Column) -> list[str]:

@@ -17,7 +17,7 @@ from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.read import NODES, companion, located, open_sheet, read_arrays
 from icvi_jax.tables.table import Fleet, Table, TableError, Times, check_names, check_samples, seconds_of, some_names
 from icvi_jax.tables.text import kind
-from icvi_jax.tables.window_means import means, seconds, slots
+from icvi_jax.tables.window_means import means, seconds, slots, windows
 
 MOST_CELLS = 400_000_000
 TOGETHER = 1.5  # nodes share a clock if all different times are at most so many times the rows of the longest node
@@ -33,6 +33,12 @@ class Readings(NamedTuple):
     def some(self, which: NDArray[np.generic]) -> Readings:
         """Some of the rows."""
         return Readings(self.node[which], None if self.times is None else self.times[which], self.x[which])
+
+
+def stacked(x: NDArray[np.float64], times: Times | None) -> Readings:
+    """An array (N, T, p) as rows, so that one function does windows and time order for all layouts."""
+    node = np.repeat(np.arange(len(x)), x.shape[1])
+    return Readings(node, None if times is None else np.tile(times, len(x)), x.reshape(-1, x.shape[2]))
 
 
 def believed(
@@ -87,25 +93,17 @@ def align(
     ([[5.0, 7.0], [nan, 6.0]], [1.0, 2.0])
     """
     notes: list[str] = []
-    clock: Times | None = None
-    length = seconds(every) if every else None
-    if rows.times is None:
-        if length is not None:
-            raise ValueError(
-                f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
-            )
-        step = count_rows(rows.node)
-    else:
+    clock, step = None, count_rows(rows.node)
+    length = None
+    if rows.times is not None:
         clock, step = np.unique(rows.times, return_inverse=True)
         step = step.reshape(-1)
-        if length is None and len(clock) > TOGETHER * np.bincount(rows.node).max():
-            length = usual_interval(rows.node, rows.times)
-            notes.append(f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)")
-        if length is not None:
-            step, clock = slots(rows.times, length)
-    if every and length is None:
-        step = step // int(float(every))
-        clock = None if clock is None else clock[:: int(float(every))]
+        if not every or seconds(every) is None:
+            length = interval_if_clocks_differ(rows.node, rows.times, notes)
+    if rows.times is not None and length is not None:
+        step, clock = slots(rows.times, length)
+    elif every:
+        step, clock = windows(shown, every, rows.times, step, clock)
     steps = int(step.max()) + 1 if clock is None else len(clock)
     if nodes * steps * rows.x.shape[1] > MOST_CELLS:
         raise TableError(
@@ -128,13 +126,18 @@ def count_rows(node: NDArray[np.int64]) -> NDArray[np.int64]:
     return step
 
 
-def usual_interval(node: NDArray[np.int64], times: Times) -> float:
-    """Median time between two readings of one node, in seconds or in the file's unit."""
+def interval_if_clocks_differ(node: NDArray[np.int64], times: Times, notes: list[str]) -> float | None:
+    """The median time between two readings of one node, in seconds or in the file's unit, with a note; None where the
+    nodes share a clock."""
+    if len(np.unique(times)) <= TOGETHER * np.unique(node, return_counts=True)[1].max():
+        return None
     number = seconds_of(times)
     order = np.lexsort((number, node))
     gap, same = np.diff(number[order]), np.diff(node[order]) == 0
     gaps = gap[same & (gap > 0)]
-    return float(f"{np.median(gaps):.3g}") if gaps.size else 1.0
+    length = float(f"{np.median(gaps):.3g}") if gaps.size else 1.0
+    notes.append(f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)")
+    return length
 
 
 SEPARATORS = "_.:/ "
@@ -207,7 +210,7 @@ def _from_folder(folder: Path, columns: Sequence[str], time: str, every: str, ke
             raise TableError(shown, "the table has no rows; remove the file, or wait for readings")
         # Whether a column is dead, constant or a counter is decided from all nodes together.
         parts.append(table(sheet, columns, time, judge=False, keep_codes=keep_codes))
-        _compare(parts[-1], parts[0], shown, files[0].name)
+        _check_alike(parts[-1], parts[0], shown, files[0].name)
     features = tuple(name for name in parts[0].features if all(name in part.features for part in parts))
     which = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
     axis = None if parts[0].times is None else np.concatenate([part.times for part in parts])
@@ -233,7 +236,7 @@ def files_in(folder: Path) -> tuple[list[Path], list[str]]:
     return [path for path in files if path.suffix.lower() == usual], notes
 
 
-def _compare(part: Table, first: Table, shown: str, name: str) -> None:
+def _check_alike(part: Table, first: Table, shown: str, name: str) -> None:
     """Refuse a file that does not fit the first one."""
     if part.times is None or first.times is None:
         if part.times is not first.times:
@@ -337,13 +340,9 @@ def _as_nodes(sheet: Sheet, column: Column) -> tuple[tuple[str, ...], np.ndarray
     found, first, which = np.unique(values.astype(str), return_index=True, return_inverse=True)
     if "" in found:
         record = int(np.argmax(values.astype(str) == ""))
-        raise TableError(
-            sheet.shown, "the name of the node is missing", sheet.row(record), column.position + 1, column.name
-        )
+        raise sheet.error(column, record, "the name of the node is missing")
     order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return tuple(found[order].tolist()), rank[which.reshape(-1)]
+    return tuple(found[order].tolist()), np.argsort(order)[which.reshape(-1)]
 
 
 def _long(sheet: Sheet, node: Column, columns: Sequence[str], time: str, every: str, keep_codes: bool) -> Fleet:
@@ -372,13 +371,8 @@ def _wide(sheet: Sheet, columns: Sequence[str], time: str, every: str, keep_code
     if features == SINGLE:
         picked.notes.append("no column names the node, so each column is a node; name the node column with --node")
     x = numbers(sheet, [picked.features[n] for n in place.reshape(-1)])
-    steps = len(x)
-    # As readings in rows, so that one function does windows and time order for all layouts.
-    stacked = x.reshape(steps, len(nodes), len(features)).transpose(1, 0, 2).reshape(-1, len(features))
-    axis = times(sheet, picked.time) if picked.time else None
-    readings = Readings(
-        np.repeat(np.arange(len(nodes)), steps), None if axis is None else np.tile(axis, len(nodes)), stacked
-    )
+    x = x.reshape(len(x), len(nodes), len(features)).transpose(1, 0, 2)
+    readings = stacked(x, times(sheet, picked.time) if picked.time else None)
     return _fleet(sheet.shown, nodes, features, readings, picked, every, keep_codes)
 
 
@@ -409,11 +403,10 @@ def _from_arrays(path: Path, shown: str, what: str, columns: Sequence[str], ever
     nodes = companion(found, NODES, len(x))
     called = tuple(map(str, nodes[1])) if nodes else tuple(f"node {n}" for n in range(1, len(x) + 1))
     notes: list[str] = []
-    which = np.repeat(np.arange(len(x)), x.shape[1])
-    features, flat = sift(shown, features, x.reshape(-1, x.shape[2]), notes, bool(columns), which, keep_codes)
+    rows = stacked(x, clock)
+    features, flat = sift(shown, features, rows.x, notes, bool(columns), rows.node, keep_codes)
     x = check_samples(shown, flat.reshape(*x.shape[:2], len(features)), features)
     if every:
-        readings = Readings(which, None if clock is None else np.tile(clock, len(x)), x.reshape(-1, x.shape[2]))
-        x, clock, more = align(shown, readings, len(x), every)
+        x, clock, more = align(shown, stacked(x, clock), len(x), every)
         notes += more
     return Fleet(shown, called, features, x, clock, time_name, tuple(notes))

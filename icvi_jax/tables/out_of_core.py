@@ -25,15 +25,14 @@ from icvi_jax.tables.columns import TOO_LARGE, from_epoch, pick, sift
 from icvi_jax.tables.error_codes import FILLS
 from icvi_jax.tables.fleet import (
     NODE_NAMES,
-    TOGETHER,
     VALUE_NAMES,
     VARIABLE_NAMES,
     Readings,
     believed,
     count_rows,
     files_in,
+    interval_if_clocks_differ,
     named_column,
-    usual_interval,
 )
 from icvi_jax.tables.raw_table import Sheet, typed_column, unmask
 from icvi_jax.tables.table import TableError, Times, check_columns, check_samples, seconds_of
@@ -291,12 +290,7 @@ class LargeTable:
             )
         self._pack = int(float(every)) if every and length is None else 0
         if not every and rows.times is not None:
-            longest = int(np.bincount(np.unique(rows.node, return_inverse=True)[1].reshape(-1)).max())
-            if len(np.unique(rows.times)) > TOGETHER * longest:
-                length = usual_interval(rows.node, rows.times)
-                self.notes.append(
-                    f"the times of the nodes differ: means in windows of {length:g} s (choose with --every)"
-                )
+            length = interval_if_clocks_differ(rows.node, rows.times, self.notes)
         self._window = length or 0.0
 
     def _fetch(self, where: str, some: NDArray[np.int64] | None = None) -> Readings:

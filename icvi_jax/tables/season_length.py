@@ -17,26 +17,13 @@ import numpy as np
 
 from icvi_jax.monitors.change_statistics import MODE, REPEATS
 
-LEAST = 4
-"""Rows of the shortest cycle."""
-
-PERIODS = 10
-"""A recording must hold so many cycles."""
-
-SHARE = 0.3
-"""From this share on a column has a cycle."""
-
-NEARLY = 0.05
-"""A cycle of two thirds or less is preferred if its share is at most this much smaller: two days are one day twice."""
-
-PEAKS = 8
-"""So many peaks of each column's spectrum, and of its autocorrelation, are tried."""
-
-LONGEST = 2**17
-"""Rows that are looked at."""
-
-NODES = 12
-"""Nodes of a fleet that are looked at."""
+LEAST, PERIODS = 4, 10
+"""Rows of the shortest cycle, and how many cycles a recording must hold."""
+SHARE, NEARLY = 0.3, 0.05
+"""From this share on a column has a cycle. A cycle of two thirds or less is preferred if its share is at most this much
+smaller: two days are one day twice."""
+PEAKS, LONGEST, NODES = 8, 2**17, 12
+"""Peaks of each column's spectrum, and of its autocorrelation, that are tried; rows and nodes that are looked at."""
 
 
 class Cycle(NamedTuple):
@@ -51,8 +38,6 @@ def cycle(x: np.ndarray) -> Cycle:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from icvi_jax.tables.season_length import cycle
     >>> noise = np.random.default_rng(0).normal(size=(1000, 2))
     >>> cycle(noise).rows
     0
@@ -82,18 +67,15 @@ def cycle(x: np.ndarray) -> Cycle:
 def _filled(x: np.ndarray) -> np.ndarray | None:
     """A column without its holes; None where more than half is missing, or nearly always has one value."""
     there = np.flatnonzero(np.isfinite(x))
-    if there.size < max(len(x) / 2, LEAST * PERIODS) or _is_mute(x[there]):
+    if there.size < max(len(x) / 2, LEAST * PERIODS):
+        return None
+    often = np.unique(x[there], return_counts=True)[1].max() / there.size
+    if often > MODE and (np.diff(x[there]) == 0).mean() > REPEATS:  # so often the same that no changes are looked for
         return None
     x = x[there[0] : there[-1] + 1]
     filled = np.interp(np.arange(len(x)), there - there[0], x[there - there[0]])
     scale = filled.std()
     return (filled - filled.mean()) / scale if scale > 0 else None
-
-
-def _is_mute(known: np.ndarray) -> bool:
-    """Whether values are so often the same that changes are not looked for."""
-    often = np.unique(known, return_counts=True)[1].max() / len(known)
-    return bool(often > MODE and (np.diff(known) == 0).mean() > REPEATS)
 
 
 def _candidates(x: np.ndarray) -> list[int]:

@@ -58,6 +58,22 @@ def slots(times: Times, length: float) -> tuple[NDArray[np.int64], Times]:
     return window - first, start.astype(np.float64)
 
 
+def windows(
+    shown: str, every: str, times: Times | None, step: NDArray[np.int64], clock: Times | None
+) -> tuple[NDArray[np.int64], Times | None]:
+    """The number of the window of each row, given its time and its step, and the start of every window; `clock` has the
+    time of each step."""
+    length = seconds(every)
+    if length is None:
+        rows = int(float(every))
+        return step // rows, None if clock is None else clock[::rows]
+    if times is None:
+        raise ValueError(
+            f"--every {every}: {shown} has no time column (name one with --time, or give a number of rows)"
+        )
+    return slots(times, length)
+
+
 def means(x: NDArray[np.float64], slot: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Mean of the readings in each window, feature by feature; NaN where there is none. The order of the rows does not
     matter, to the last bit."""
@@ -85,25 +101,13 @@ def resample(table: Table, every: str) -> Table:
     >>> resample(table, "2").x.tolist()
     [[2.0], [7.0]]
     """
-    length = seconds(every)
-    if length is None:
-        rows = int(float(every))
-        slot = np.arange(len(table.x)) // rows
-        times = None if table.times is None else table.times[::rows]
-        count = int(slot[-1]) + 1
-    elif table.times is None:
-        raise ValueError(
-            f"--every {every}: {table.name} has no time column (name one with --time, or give a number of rows)"
-        )
-    else:
-        slot, times = slots(table.times, length)
-        count = len(times)
+    slot, times = windows(table.name, every, table.times, np.arange(len(table.x)), table.times)
+    count = int(slot[-1]) + 1 if times is None else len(times)
     truth = None
     if table.truth is not None:
         last = np.full(count, -1)
         last[slot] = np.arange(len(slot))  # the last sample of a window stays
         truth = np.where(last >= 0, table.truth[last], -1)
-    note = (
-        f"means in windows of {every}{' rows' if length is None else ''}: {len(table.x):,} rows make {count:,} samples"
-    )
+    unit = " rows" if seconds(every) is None else ""
+    note = f"means in windows of {every}{unit}: {len(table.x):,} rows make {count:,} samples"
     return table._replace(x=means(table.x, slot, count), times=times, truth=truth, notes=(*table.notes, note))
