@@ -9,7 +9,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from glob import escape
 from itertools import islice
@@ -27,7 +27,7 @@ BOMB_RATIO, BOMB_BYTES = 200, 1 << 24  # real files get 3 to 30 times smaller; 2
 GZIP = b"\x1f\x8b"
 DELIMITERS = ",;\t| "
 INFINITE = tuple(sign + word for word in ("inf", "infinity") for sign in ("", "-", "+"))
-MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFINITE)
+MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", *INFINITE)
 
 
 class CsvLayout(NamedTuple):
@@ -126,9 +126,12 @@ def _delimiter(lines: list[str]) -> str:
     """The delimiter that splits most lines into equally many fields; a comma if there is none."""
 
     def score(delimiter: str) -> tuple[int, int]:
-        counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter)]
-        usual = max(set(counts), key=counts.count)
-        return (counts.count(usual) if usual > 1 else 0, usual)
+        reader, before, many = csv.reader(lines[:50], delimiter=delimiter), 0, Counter[int]()
+        for row in reader:  # a row may have several lines
+            many[len(row)] += reader.line_num - before
+            before = reader.line_num
+        ((usual, count),) = many.most_common(1)
+        return (count if usual > 1 else 0, usual)
 
     try:
         return max(DELIMITERS, key=score)  # the first of equals: a comma before a space
@@ -246,8 +249,9 @@ def _explain(message: str, shown: str, found: CsvLayout) -> TableError:
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
     if counts:
         expected, got = int(counts[1]), int(counts[2])
-        commas = found.delimiter == "," and got > expected
-        hint = " (decimal commas? then put semicolons between the fields)" if commas else ""
+        hint = " (aligned with several spaces? put commas between the fields)" if found.delimiter == " " else ""
+        if found.delimiter == "," and got > expected:
+            hint = " (decimal commas? then put semicolons between the fields)"
         return TableError(
             shown,
             f"{got} fields, but the first row has {expected}{hint}",

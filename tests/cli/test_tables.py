@@ -100,6 +100,26 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, content, said):
     assert str(problem.value).startswith("a.csv: ") and said in str(problem.value)
 
 
+def test_text_over_several_lines_does_not_hide_the_commas(tmp_path):
+    """A note of two words in two lines has more lines with one space than there are rows with commas."""
+    rows = [f'2024-01-01T00:{m:02d},{m % 7}.5,{m % 5},"line one\nline ""two"""\n' for m in range(60)]
+    table = read(put(tmp_path, "a.csv", 'time,"temp\nin °C","flow, l/min",note\n' + "".join(rows)))
+    assert table.features == ("temp\nin °C", "flow, l/min") and table.x[:2].tolist() == [[0.5, 0], [1.5, 1]]
+    rows[40] = '2024-01-01T00:40,oops,20,"x\ny"\n'
+    with pytest.raises(TableError, match=r"row 83, column 2 .*: 'oops' is not a number"):
+        read(put(tmp_path, "b.csv", 'time,"temp\nin °C","flow, l/min",note\n' + "".join(rows)))
+
+
+def test_what_a_spreadsheet_writes_for_nothing_is_missing(tmp_path):
+    assert np.isnan(read(put(tmp_path, "a.csv", "a,b\n#N/A,2\n3,4\n")).x[0, 0])
+
+
+def test_columns_aligned_with_spaces_are_answered_with_what_to_do(tmp_path):
+    text = "time    temp    flow\n" + "".join(f"{n}   {n}.5   {n % 7}.25\n" for n in range(30))
+    with pytest.raises(TableError, match=r"7 fields, .* \(aligned with several spaces\? put commas between the fields\)"):
+        read(put(tmp_path, "a.txt", text))
+
+
 def test_empty_lines_after_a_comment_are_no_header(tmp_path):
     table = read(put(tmp_path, "a.csv", "# logger\n\n\na,b\n1,2\n3,4\n"))
     assert table.features == ("a", "b") and table.x.tolist() == [[1, 2], [3, 4]]
