@@ -17,10 +17,10 @@ from icvi_jax.cli.compute import RAISED, compute
 from icvi_jax.cli.options import MODEL, Alarms, Config, Data, InData, Model, Output, PanelOptions, Source
 from icvi_jax.cli.outputs import check_output, write_all
 from icvi_jax.cli.run import check_length, table_of
-from icvi_jax.cli.summary import GOOD, MOST_SENTENCES, say, tell_source, tell_table, tell_written
+from icvi_jax.cli.summary import MOST_SENTENCES, say, tell_source, tell_table, tell_written
 from icvi_jax.clusterers import catalogue
 from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms
-from icvi_jax.report.result import ONE_CLUSTER, Result, by_truth, columns_of, listeners, true_changes
+from icvi_jax.report.result import GOOD, ONE_CLUSTER, Result, by_truth, columns_of, listeners, true_changes
 from icvi_jax.types import State
 
 OF_EACH = "x label k seen outlier overflow surprise values codes standing score causes chances".split()

@@ -17,10 +17,12 @@ from icvi_jax.report.health_text import HEALTH, Trust, trust_before, trust_count
 from icvi_jax.report.result import (
     CHANGE,
     COLUMN_ALARMS,
+    GOOD,
     ONE_CLUSTER,
     STUCK,
     Result,
     distress_score,
+    in_short,
     listeners,
     missing_share,
     present,
@@ -88,7 +90,7 @@ def indices() -> int:
     rows = []
     for entry in catalogue():
         low, high = (f"{end:g}".replace("inf", "∞") for end in entry.range)
-        rows.append((entry.name, {"min": "small", "max": "large"}[entry.goal], f"{low} … {high}", entry.meaning))
+        rows.append((entry.name, GOOD[entry.goal], f"{low} … {high}", entry.meaning))
     tell_table(("name", "good is", "range", "what it says"), rows)
     say("Use them with --index, such as: icvi run file.csv --index xb db ch")
     return 0
@@ -127,7 +129,6 @@ def datasets() -> int:
 
 MOST_SENTENCES, MOST_COLUMNS, MOST_TIMES, WORST, COLUMNS = 20, 30, 5, 10, 3
 WHOSE = {CHANGE: "alarms of columns", STUCK: "stuck columns"}
-GOOD = {"min": "small", "max": "large"}
 
 
 def tell_source(result: Result, unit: str = "nodes") -> None:
@@ -269,14 +270,9 @@ def summarize(result: Result, written: list[Path]) -> None:
     tell_source(result)
     rows = []
     for name, values in result.values.items():
-        known = values[0][np.isfinite(values[0])]
-        worst = {"min": np.max, "max": np.min}[result.about[name].goal]
-        cells = (
-            [f"{f(known):.3g}" for f in (lambda v: v[0], np.median, worst, lambda v: v[-1])]
-            if known.size
-            else ["–"] * 4
-        )
-        rows.append((name, GOOD[result.about[name].goal], *cells))
+        goal = result.about[name].goal
+        cells = [f"{value:.3g}" for value in in_short(values[0], goal)] or ["–"] * 4
+        rows.append((name, GOOD[goal], *cells))
     tell_table(("index", "good is", "first", "median", "worst", "last"), rows)
     say(ONE_CLUSTER if result.k.max() <= 1 else f"clusters at the end: {int(result.k[0, -1])}")
     tell_trust(result)

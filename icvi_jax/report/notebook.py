@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from icvi_jax.indices import catalogue
 from icvi_jax.report.alarm_text import alarm_word, count_alarms, story
-from icvi_jax.report.plot import DIRECTION, PALETTE, legend, mark_alarms
-from icvi_jax.report.result import COLUMN_ALARMS
+from icvi_jax.report.plot import PALETTE, legend, mark_alarms
+from icvi_jax.report.result import COLUMN_ALARMS, GOOD, in_short
 from icvi_jax.run import Run
 from icvi_jax.types import Reading
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_CURVES, MOST_LINES = 12, 20
+WORDS = ("first", "median", "worst", "last")
 
 
 def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> Figure:
@@ -48,7 +49,7 @@ def plot_readings(readings: Reading, times: Sequence[object] | None = None) -> F
             one.fill_between(x, low, high, where=~blank, color=PALETTE[0], alpha=0.2, lw=0)
         if name in goals and goals[name].index.positive and (values > 0).any():
             one.set_yscale("log")
-        direction = f"\n({DIRECTION[goals[name].goal]})" if name in goals else ""
+        direction = f"\n({GOOD[goals[name].goal]} is good)" if name in goals else ""
         one.set_ylabel(name + direction, fontsize=8)
         one.grid(alpha=0.25, lw=0.5)
         if readings.alarms and name in readings.alarms and len(values) == 1:
@@ -78,20 +79,14 @@ def _size(shape: tuple[int, ...]) -> str:
 def summary_of(run: Run) -> str:
     """A run in a few lines: its size, the values of its indices, and what happened."""
     shape = _shape(run.readings)
-    values, alarms, good = run.readings.values or {}, run.readings.alarms or {}, {"min": "small", "max": "large"}
+    values, alarms = run.readings.values or {}, run.readings.alarms or {}
     lines = [f"Run: {_size(shape)}"]
     goals = {entry.name: entry.goal for entry in catalogue()}
     for name, one in values.items():
-        known = np.asarray(one, np.float64)
-        known = known[np.isfinite(known)]
-        if known.size:
-            goal = goals.get(name, "min")
-            worst = known.max() if goal == "min" else known.min()
-            cells = f"first {known[0]:.3g}, median {np.median(known):.3g}, worst {worst:.3g}, last {known[-1]:.3g}"
-            cells = cells if len(shape) == 1 else f"median {np.median(known):.3g}, worst {worst:.3g}"
-            lines.append(f"{name} ({good[goal]} is good): {cells}")
-        else:
-            lines.append(f"{name}: no value yet")
+        goal = goals.get(name, "min")
+        cells = [f"{word} {value:.3g}" for word, value in zip(WORDS, in_short(np.asarray(one, np.float64), goal))]
+        cells = cells if len(shape) == 1 else cells[1:3]
+        lines.append(f"{name} ({GOOD[goal]} is good): {', '.join(cells)}" if cells else f"{name}: no value yet")
     if run.readings.k is not None and len(shape) == 1:
         lines.append(f"clusters at the end: {int(np.asarray(run.readings.k)[-1])}")
     counted = count_alarms({name: np.atleast_2d(np.asarray(alarm.code)) for name, alarm in alarms.items()})[0]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icvi_jax.report.alarm_text import alarm_sentences, at, count_alarms, indices_add
-from icvi_jax.report.health_text import HEALTH, Trust, trust_before
+from icvi_jax.report.health_text import HEALTH, trust_before
 from icvi_jax.report.result import (
     COLUMN_ALARMS,
     ONE_CLUSTER,
@@ -55,9 +55,11 @@ class ByteBlock:
         self.size += len(self.parts[-1])
         return place
 
-    def planes(self, levels: NDArray[np.uint16]) -> dict[str, object]:
-        """Append 12-bit numbers as two arrays of bytes."""
-        return {"high": self.add((levels >> 4).astype(np.uint8)), "low": self.add((levels & 15).astype(np.uint8))}
+    def curves(self, steps: CurveSteps) -> dict[str, object]:
+        """Append curves: their ranges, and their 12-bit steps as two arrays of bytes."""
+        high, low = (steps.levels >> 4).astype(np.uint8), (steps.levels & 15).astype(np.uint8)
+        data = {"high": self.add(high), "low": self.add(low)}
+        return {"low": self.add(steps.low), "high": self.add(steps.high), "data": data}
 
     def text(self) -> str:
         """All bytes, compressed, as text."""
@@ -128,7 +130,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
                 "goal": about.goal,
                 "log": about.positive,
                 "meaning": about.meaning,
-                **_placed(steps_of, block),
+                **block.curves(steps_of),
             }
         )
     shown = result.label[:1, thin].shape[1]
@@ -136,6 +138,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
     dated = result.times is not None and result.times.dtype.kind == "M"
     times = np.arange(steps) if result.times is None else result.times
     clock = (times.astype("datetime64[us]").astype(np.int64) / 1e3 if dated else times.astype(np.float64))[thin]
+    trusts = [result.trust[n] for n in order] if result.trust else []
     there = present(result)[order]
     spans = [[int(row.argmax()), int(len(row) - 1 - row[::-1].argmax())] if row.any() else [0, 0] for row in there]
     return {
@@ -157,7 +160,7 @@ def pack(result: Result) -> tuple[dict[str, object], str]:
         "samples": int(there.sum()),
         "noun": "candidate" if result.settings[:1] and result.settings[0][0] == "candidates" else "node",
         "stories": _stories(result, order),
-        "trust": [_told(result.trust[n]) for n in order] if result.trust else [],
+        "trust": [(round(value, 2) if value == value else None, word, text) for value, word, text in trusts],
         "happened": count_alarms(result.codes)[0],
         "settings": result.settings,
         "notes": [*result.notes, *([ONE_CLUSTER.capitalize()] if result.k.max() <= 1 else [])],
@@ -194,7 +197,7 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: ByteBlo
     for j, name in enumerate(result.features):
         steps = quantize(x[:, :, j], log=False)
         lowest.append(steps.low)
-        features.append({"name": name, **_placed(steps, block)})
+        features.append({"name": name, **block.curves(steps)})
     # Relative to the smallest reading: single precision is not enough for a centre far from zero.
     centers = (result.centers[rows] - np.stack(lowest, axis=1)[:, None, None]).astype(np.float32)
     return {
@@ -208,14 +211,6 @@ def _detail(result: Result, rows: NDArray[np.int64], thin: slice, block: ByteBlo
         "slots": centers.shape[2],
         "centers": block.add(centers),
     }
-
-
-def _placed(steps: CurveSteps, block: ByteBlock) -> dict[str, object]:
-    return {"low": block.add(steps.low), "high": block.add(steps.high), "data": block.planes(steps.levels)}
-
-
-def _told(trust: Trust) -> list[object]:
-    return [round(trust.value, 2) if trust.value == trust.value else None, trust.word, trust.text]
 
 
 def _stories(result: Result, order: NDArray[np.int64]) -> list[list[str]]:

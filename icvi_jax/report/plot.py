@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from icvi_jax.report.result import CHANGE, CODES, STUCK, About, Result, columns_of, true_changes, worst_first
+from icvi_jax.report.result import CHANGE, CODES, GOOD, STUCK, About, Result, columns_of, true_changes, worst_first
 from icvi_jax.tables.table import Times, seconds_of, some_names
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ GAP = 8  # a curve is interrupted after a gap of so many times the usual interva
 DAY = 86_400  # seconds
 FEW = 20  # the first values of a node have too short a past to be unusual
 DID = {CHANGE: "changed", STUCK: "is stuck"}
-DIRECTION = {"min": "small is good", "max": "large is good"}
 
 
 def figure(result: Result) -> Figure:
@@ -82,7 +81,7 @@ def curve(axes: Axes, result: Result, node: int, name: str) -> None:
     changes = true_changes(result)
     for n, change in enumerate(changes):
         axes.axvline(x[change], color="#888888", lw=0.6, ls=":", label=None if n else "true change")
-    axes.set_ylabel(f"{name}\n({DIRECTION[about.goal]})", fontsize=8)
+    axes.set_ylabel(f"{name}\n({GOOD[about.goal]} is good)", fontsize=8)
     legend(axes)
 
 

@@ -18,6 +18,8 @@ COLUMN_ALARMS = (CHANGE, STUCK)
 """Names of alarms of columns; all others are of indices."""
 TOLERANCE, DRAWS = 50, 200
 """An alarm finds a change that is at most so many samples before it; so many times alarms are drawn at random."""
+GOOD = {"min": "small", "max": "large"}
+"""Which values of an index are good, by its goal."""
 ONE_CLUSTER = "only one cluster all the time: the indices have nothing to compare"
 
 
@@ -78,6 +80,13 @@ def distress_score(result: Result) -> NDArray[np.float64]:
         rows = present(result) if name in COLUMN_ALARMS else result.seen
         total += (result.score[name] * rows).sum(axis=1, dtype=np.float64) / np.maximum(rows.sum(axis=1), 1)
     return total
+
+
+def in_short(values: NDArray[np.floating], goal: str) -> tuple[float, ...]:
+    """The first, median, worst and last of the values that are known; nothing where there is none."""
+    known = values[np.isfinite(values)]
+    worst = np.max if goal == "min" else np.min
+    return (known[0], np.median(known), worst(known), known[-1]) if known.size else ()
 
 
 def present(result: Result) -> NDArray[np.bool_]:

@@ -54,7 +54,9 @@ def from_frame(data: object) -> Table:
     axis = None
     if time:
         values = frame[time]
-        axis = from_epoch(_naive(values).to_numpy() if time in dates else values.cast(narwhals.Float64).to_numpy())
+        if isinstance(values.dtype, narwhals.Datetime) and values.dtype.time_zone:  # in UTC
+            values = values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        axis = from_epoch(values.cast(narwhals.Datetime("us")).to_numpy() if time in dates else _floats(values))
     truth, marks = truth_of(frame[label].to_numpy() if label else None)
     return Table(NAME, features, check_samples(NAME, x, features), axis, time, truth, tuple(notes), marks)
 
@@ -63,12 +65,3 @@ def _floats(values: Series[IntoSeries]) -> NDArray[np.float64]:
     import narwhals
 
     return np.asarray(values.cast(narwhals.Float64).to_numpy(), np.float64)
-
-
-def _naive(values: Series[IntoSeries]) -> Series[IntoSeries]:
-    """Take the zone off a series of times, in UTC, and make dates times."""
-    import narwhals
-
-    if isinstance(values.dtype, narwhals.Datetime) and values.dtype.time_zone:
-        return values.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    return values.cast(narwhals.Datetime("us"))

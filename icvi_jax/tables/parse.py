@@ -141,11 +141,10 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
     first."""
     values = {way: time.format(c=cell) for way, time in TIMES.items()}
     counted = ", ".join(
-        f"count({time}), {_first(f'{time} IS NULL')}, count(*) FILTER ({time} < {_before(time)})"
-        for time in (f"v{n}" for n in range(3))
+        f"count(v{n}), {_first(f'v{n} IS NULL')}, count(*) FILTER (v{n} < before{n})" for n in range(len(values))
     )
     picked = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values.values()))
-    lagged = ", ".join(f"lag(v{n}) OVER (ORDER BY rowid) AS {_before(f'v{n}')}" for n in range(3))
+    lagged = ", ".join(f"lag(v{n}) OVER (ORDER BY rowid) AS before{n}" for n in range(len(values)))
     found = counts(
         connection,
         f"WITH a AS (SELECT rowid, {picked} FROM raw WHERE {present}), b AS (SELECT *, {lagged} FROM a) "
@@ -170,10 +169,6 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
 def _first(where: str) -> str:
     """SQL for the first record where a condition holds, and −1 where it never does."""
     return f"coalesce(min(rowid) FILTER ({where}), -1)"
-
-
-def _before(name: str) -> str:
-    return f"before_{name}"
 
 
 def describe_formats(columns: Sequence[Column]) -> list[str]:

@@ -116,7 +116,9 @@ def test_what_a_spreadsheet_writes_for_nothing_is_missing(tmp_path):
 
 def test_columns_aligned_with_spaces_are_answered_with_what_to_do(tmp_path):
     text = "time    temp    flow\n" + "".join(f"{n}   {n}.5   {n % 7}.25\n" for n in range(30))
-    with pytest.raises(TableError, match=r"7 fields, .* \(aligned with several spaces\? put commas between the fields\)"):
+    with pytest.raises(
+        TableError, match=r"7 fields, .* \(aligned with several spaces\? put commas between the fields\)"
+    ):
         read(put(tmp_path, "a.txt", text))
 
 
