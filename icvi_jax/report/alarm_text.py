@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icvi_jax.monitors.gumbel_tail import BLOCK
-from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, columns_of, listeners
+from icvi_jax.report.result import CHANGE, CODES, COLUMN_ALARMS, STUCK, Result, alarm_rows, columns_of, listeners
 from icvi_jax.run import Run
 from icvi_jax.terminal_text import counted
 from icvi_jax.types import Alarm
@@ -224,14 +224,8 @@ def count_alarms(codes: Mapping[str, NDArray[np.int8]]) -> tuple[int, int]:
     This is the one definition of a number of alarms: spikes, changes of columns, stuck columns, and distress that no
     spike began. Recovered is not an alarm.
     """
-    alarms = later = 0
-    for one in codes.values():
-        alarms += int((one == 1).sum())
-        for node in one[(one == 3).any(axis=1)]:
-            events = node[node > 0]
-            after = int((events[1:][events[:-1] == 1] == 3).sum())
-            alarms, later = alarms + int((events == 3).sum()) - after, later + after
-    return alarms, later
+    alarms = sum(len(alarm_rows(node)) for one in codes.values() for node in one[one.any(axis=1)])
+    return alarms, sum(int(np.isin(one, (1, 3)).sum()) for one in codes.values()) - alarms
 
 
 def became_distress(later: int) -> str:
