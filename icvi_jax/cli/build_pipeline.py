@@ -96,7 +96,7 @@ def about_model(model: Model, features: tuple[str, ...], spreads: NDArray[np.flo
     notes, times = [], apart(spreads)
     if times > APART:
         most, least = features[int(np.argmax(spreads))], int(np.argmin(np.where(spreads > 0, spreads, np.inf)))
-        which = f"the spread of {most!r} is {times:,.3g} times that of {features[least]!r}"
+        which = f"the spread of {most!r} is {float(f'{times:.3g}'):,.10g} times that of {features[least]!r}"
         if not standardizes(model):
             notes.append(f"{which}, so it counts for more (--standardize gives all columns equal weight)")
         elif model.standardize is None:

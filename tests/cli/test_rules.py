@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from icvi_jax.cli import main
-from icvi_jax.cli.build_pipeline import apart, spreads_of
+from icvi_jax.cli.build_pipeline import about_model, apart, spreads_of
+from icvi_jax.cli.options import Model
 from icvi_jax.tables import TableError, from_frame, read, read_fleet, write_table
 from icvi_jax.tables.column_kinds import by_name
 from icvi_jax.tables.window_means import means
@@ -253,3 +254,8 @@ def test_means_do_not_depend_on_the_order_of_rows_to_the_last_bit():
     x, slot = rng.normal(size=(3000, 2)) * 10.0 ** rng.integers(-8, 8, (3000, 2)), rng.integers(0, 100, 3000)
     order = rng.permutation(3000)
     np.testing.assert_array_equal(means(x, slot, 100), means(x[order], slot[order], 100))
+
+
+def test_spreads_are_compared_in_numbers_that_people_write():
+    (note,) = about_model(Model(), ("a", "b"), np.array([1512.3, 1.0]))
+    assert note.startswith("the spread of 'a' is 1,510 times that of 'b'; columns are standardized")
