@@ -300,7 +300,7 @@ class Pipeline:
         shown, centers = event.shown, event.after.centers
         if shown is None:
             raise TypeError(f"{type(self.clusterer).__name__}.step: the event must have `shown`, which readings show")
-        monitors, alarms = self._watch(state.monitors, raw, here, values, shown, seen)
+        monitors, alarms = self._watch(self._again(state.monitors, event), raw, here, values, shown, seen)
         if self.standardize is not None and scaler is not None:
             centers = self.standardize.restore(scaler, centers)
         centers = xp.where(event.after.active[:, None, ...], centers, xp.full_like(centers, xp.nan))
@@ -323,6 +323,17 @@ class Pipeline:
             lambda old, new: old if new is old else namespace(old).where(anew, new, old), state, fresh
         )
         return begun
+
+    def _again(self, states: Mapping[str, State], event: Event) -> Mapping[str, State]:
+        """The states of monitors, which hear that an index begins again where all its clusters are replaced."""
+        if event.born is None:
+            return states
+        xp, active = namespace(event.x), event.after.active
+        replaced = xp.any(active, axis=0) & xp.all(event.born | ~active, axis=0)
+        return {
+            name: monitor.again(states[name], replaced) if isinstance(monitor, Monitor) else states[name]
+            for name, monitor in self.monitors.items()
+        }
 
     def _watch(
         self,

@@ -19,12 +19,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from oracles.distress import distress as oracle  # noqa: E402
 
 
-def listen(monitor, values, goal="min", positive=True, seen=None, xp=np, dtype=np.float64):
+def listen(monitor, values, goal="min", positive=True, seen=None, xp=np, dtype=np.float64, replaced=None):
     """Codes, scores, standing and p along `values` (T, *streams), and the final state."""
     values = np.asarray(values)
     state, alarms = monitor.init(values.shape[1:], xp, dtype), []
     seen = np.ones(values.shape, bool) if seen is None else seen
-    for value, here in zip(values, seen):
+    replaced = np.zeros(values.shape, bool) if replaced is None else replaced
+    for value, here, anew in zip(values, seen, replaced):
+        state = monitor.again(state, anew)
         state, alarm = monitor.step(state, xp.asarray(value, dtype=dtype), xp.asarray(here), goal, positive)
         alarms.append([np.asarray(part) for part in (alarm.code, alarm.score, alarm.standing, alarm.p)])
     return (*(np.stack(part) for part in zip(*alarms)), state)
@@ -69,10 +71,13 @@ class TestDistressEqualsItsDefinition:
             other = {"factor": 6.0, "width": 2.5, "patience": 60, "memory": 100, "warm": 40, "back": 0.6}
             settings = {name: (settings if rng.random() < 0.3 else other)[name] for name in settings}
             settings |= {"false_alarms": 10 ** rng.uniform(-4, -1.2)} if learned else {}
-            codes, scores, standing, p, state = listen(icvi.Distress(**settings), values, goal, positive, seen)
+            replaced = rng.random(values.shape) < 0.002 * (np.arange(6) > 2)  # every cluster, in half of the streams
+            codes, scores, standing, p, state = listen(
+                icvi.Distress(**settings), values, goal, positive, seen, replaced=replaced
+            )
             reserves = max(reserves, state.threshold.reserve.max()) if learned else 1.0
             for n, column in enumerate(np.where(seen, values, np.nan).T):
-                want = oracle(column, goal, signed=not positive, **settings)
+                want = oracle(column, goal, signed=not positive, replaced=replaced[:, n], **settings)
                 np.testing.assert_array_equal(codes[:, n], want["code"], err_msg=f"trial {trial}, stream {n}")
                 np.testing.assert_array_equal(standing[:, n], want["standing"])
                 np.testing.assert_allclose(scores[:, n], want["score"], rtol=1e-9, atol=1e-9)
@@ -104,6 +109,43 @@ class TestDistressEqualsItsDefinition:
         np.testing.assert_array_equal(alarm.code, listen(monitor, values)[0])
         assert alarm.code.dtype == jnp.int32 and (np.asarray(other.code) != np.asarray(alarm.code)).any()
         assert scan._cache_size() == 1, "a new number recompiled"
+
+
+class TestTwoValuesAgree:
+    """A lone sample lifts an index at once, which then falls; at a change it goes on rising."""
+
+    values = np.exp(0.7 * np.random.default_rng(2).normal(size=700))
+
+    def test_a_lone_sample_raises_no_alarm_where_only_the_factor_would(self):
+        lone, change = self.values.copy(), self.values.copy()
+        lone[600:640] = np.exp(2.2 * 0.9 ** np.arange(40))
+        change[600:640] = np.exp(2.2 * (1 - 0.5 ** np.arange(1, 41)))
+        codes = listen(icvi.Distress(false_alarms=1e-3), np.stack([lone, change], 1))[0]
+        assert not codes[:, 0].any() and 600 < np.flatnonzero(codes[:, 1])[0] < 610
+        assert listen(icvi.Distress(), lone)[0][600] == 1, "by the factor alone it is one at once"
+
+    def test_a_large_one_raises_it_at_once(self):
+        values = self.values.copy()
+        values[600] *= 1e4
+        assert np.flatnonzero(listen(icvi.Distress(false_alarms=1e-3), values)[0])[0] == 600
+
+
+def test_another_candidate_of_a_portfolio_begins_the_level_again():
+    """The index of other clusters is another one: on a quiet stream that is no alarm."""
+    several = tuple(icvi.SequentialKMeans(k=k, memory=50) for k in (2, 5))
+    pipe = icvi.Pipeline(
+        clusterer=icvi.Portfolio(candidates=several, margin=0.0),
+        panel=icvi.Panel(indices=(icvi.XieBeni(),), forgetting=0.9),
+        monitors={"xb": icvi.Distress(false_alarms=1e-3), "plain": icvi.Distress(index="xb")},
+    )
+    x = np.random.default_rng(5).normal(size=(8, 900, 1)).astype(np.float32)
+    k = np.asarray(icvi.run_fleet(pipe, x, keep=("k",)).readings.k)
+    turned = [(n, int(t) + 1) for n in range(8) for t in np.flatnonzero(np.diff(k[n])) if t > 100]
+    assert turned
+    n, turn = turned[0]
+    before, after = (icvi.run(pipe, x[n, : turn + rows]).state.monitors for rows in (0, 1))
+    assert before["xb"].learned > 50 and after["xb"].learned == 1 and after["xb"].threshold.tail.learned > 4
+    assert after["plain"].learned >= before["plain"].learned
 
 
 class TestValuesThatAreNoNumbers:

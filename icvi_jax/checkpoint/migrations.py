@@ -77,13 +77,16 @@ def _is_default(field: dataclasses.Field[object], value: object) -> bool:
 
 
 def with_reserves(fields: Fields) -> Fields:
-    """The fields with the reserve of learned thresholds, which files of 0.2 do not have: nothing is in it yet."""
+    """The fields with the reserve and the last value of learned thresholds, which older files do not have: nothing is
+    in the one, and no value can agree with the other."""
     found: Fields = {}
     for name, a in fields.items():
         found[name] = a
         one = name.removesuffix(".ready")
         if name.endswith(".threshold.ready") and f"{one}.reserve" not in fields:
             found[f"{one}.reserve"] = np.zeros_like(fields[f"{one}.tail.level"])
+        if name.endswith(".threshold.ready") and f"{one}.last" not in fields:
+            found[f"{one}.last"] = np.full_like(fields[f"{one}.tail.level"], np.inf)
     return found
 
 

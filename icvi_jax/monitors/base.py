@@ -66,6 +66,10 @@ class Monitor(Listener):
         positive : whether the index is positive, so that its logarithm may be taken.
         """
 
+    def again(self, state: State, where: Array) -> State:
+        """The state where the index begins again with other clusters, before its first value; as it was by default."""
+        return state
+
 
 class SampleMonitor(Listener):
     """A monitor of the samples themselves, and of indices if it names any.

@@ -88,7 +88,8 @@ class Distress(Monitor):
     With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
     so that a quiet stream raises about so many spikes a sample (`monitors/gumbel_tail.py`). The score counts that θ,
     the alarm has a `p`, another spike needs a quiet block after the last one, and values are ignored while there is one
-    cluster. `factor` and `width` then set θ only where they ask for less than was learned, down to a half of that.
+    cluster. `factor` and `width` then set θ only where they ask for less than was learned, down to a half of that. Two
+    values must agree, or one be 1.5 times the learned θ; where all clusters are replaced, the level is learned again.
 
     Parameters
     ----------
@@ -152,6 +153,13 @@ class Distress(Monitor):
         learns = None if self.false_alarms is None else start(streams, xp, dtype)
         return DistressState(none, zero, zero, off, low, none, off, zero, low, high, none, zero, learns)
 
+    def again(self, state: DistressState, where: Array) -> DistressState:
+        if self.false_alarms is None:
+            return state
+        xp, n, lowest = namespace(state.level), state.learned, state.lowest
+        high = xp.full_like(lowest, xp.inf)
+        return state._replace(learned=xp.where(where, xp.zeros_like(n), n), lowest=xp.where(where, high, lowest))
+
     def step(
         self, state: DistressState, value: Array, seen: Array, goal: str, positive: bool
     ) -> tuple[DistressState, Alarm]:
@@ -169,7 +177,7 @@ class Distress(Monitor):
         unit, p, able = f, xp.full_like(y, xp.nan), ok
         if state.threshold is not None and self.false_alarms is not None:
             rate = cast(self.false_alarms, y)
-            theta, p, able = read(state.threshold, y - m, theta, rate, None if positive else finest, was)
+            theta, p, able = read(state.threshold, y, m, theta, rate, None if positive else finest, was)
             unit, p = theta, xp.where(ok, p, xp.full_like(p, xp.nan))
 
         # An episode goes on: it ends by coming back, or with patience.
@@ -186,7 +194,7 @@ class Distress(Monitor):
         threshold = None
         if state.threshold is not None and self.false_alarms is not None:
             rate = cast(self.false_alarms, y)
-            threshold = update(state.threshold, y - m, heard, spike, passed, peak - m, rate, was)
+            threshold = update(state.threshold, y, m, ok, heard, spike, passed, peak - m, rate, was)
         n = xp.where(learn & blank & (n >= SETTLED) & (xp.abs(y - m) > 3 * finest), none, n)
         m0 = xp.where(n == 0, y, m)  # the first value is the level, so that the spread starts at zero
         e = y - m0

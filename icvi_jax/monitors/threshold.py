@@ -23,6 +23,10 @@ TRUSTED = 0.5
 BACK, MOST = 0.4, 1.5
 """What a lone sample that raised an alarm adds to that share, and the most that they add."""
 
+NEARLY, ALONE = 0.95, 1.5
+"""A value beyond the threshold counts if it is not below the one before and that one had this share of the threshold;
+a lone value must be so many times the learned threshold."""
+
 EASED = 0.6
 """That share during distress, where a little is enough: nothing is added to it, and nothing is learned from it."""
 
@@ -42,42 +46,57 @@ class Threshold(NamedTuple):
     open : values in the open block.
     ready : a block was closed since the last alarm.
     reserve : κ, which rises with every lone sample that raised an alarm, and falls as fast as is promised.
+    last : the value before, on the log scale; ∞ before any.
     """
 
     tail: tail.Tail
     open: Array
     ready: Array
     reserve: Array
+    last: Array
 
 
 def start(streams: tuple[int, ...], xp: Namespace, dtype: object) -> Threshold:
     """Nothing is known yet."""
     none = xp.zeros(streams, dtype=xp.int32)
     begun = tail.start(streams, xp, dtype, SEEN, LEVEL, SPREAD)
-    return Threshold(begun._replace(blocks=none + tail.BLOCKS), none, none == 0, xp.zeros(streams, dtype=dtype))
+    zero = xp.zeros(streams, dtype=dtype)
+    return Threshold(begun._replace(blocks=none + tail.BLOCKS), none, none == 0, zero, zero + xp.inf)
 
 
 def read(
-    state: Threshold, d: Array, plain: Array, false_alarms: Array, floor: Array | None, distress: Array
+    state: Threshold,
+    y: Array,
+    level: Array,
+    plain: Array,
+    false_alarms: Array,
+    floor: Array | None,
+    distress: Array,
 ) -> tuple[Array, Array, Array]:
-    """The threshold of d, the chance that a quiet block gets as high (NaN while unknown), and whether it may fire.
+    """The threshold of y above its level, the chance that a quiet block gets as high (NaN while unknown), and whether
+    y may fire.
 
     `plain` is the threshold that a factor sets: it holds where it is lower than the learned one, down to a share of
-    that, which is fixed during `distress`.
+    that, which is fixed during `distress`. Two values must agree: a lone sample lifts an index at once, which then
+    falls, and at a change it goes on rising.
     """
-    xp = namespace(d)
+    xp, d, before = namespace(y), y - level, state.last - level
     floor = xp.full_like(d, FLOOR) if floor is None else floor
     known = state.tail.learned >= SEEN + 2
     theta = larger(tail.threshold(state.tail, false_alarms * tail.BLOCK, floor), floor)
     share = xp.where(distress, xp.full_like(d, EASED), TRUSTED + state.reserve)
-    theta = smaller(larger(share, xp.ones_like(share)) * theta, larger(plain, share * theta))
+    whole = larger(share, xp.ones_like(share)) * theta
+    theta = smaller(whole, larger(plain, share * theta))
+    agreed = (d >= before) & (before >= NEARLY * theta)
     p = tail.chance(tail.rarity(state.tail, d, floor))
-    return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready
+    return theta, xp.where(known, p, xp.full_like(p, xp.nan)), known & state.ready & (agreed | (d > ALONE * whole))
 
 
 def update(
     state: Threshold,
-    d: Array,
+    y: Array,
+    level: Array,
+    ok: Array,
     heard: Array,
     fires: Array,
     passed: Array,
@@ -85,13 +104,14 @@ def update(
     false_alarms: Array,
     distress: Array,
 ) -> Threshold:
-    """What is known after the value d, where it was `heard`; `fires` where it raised an alarm.
+    """What is known after the value y, where it is `ok`; the block gets it where it was `heard`; `fires` where it
+    raised an alarm.
 
     An alarm teaches nothing at first. Where it has `passed` soon it was a lone sample, and its `peak` is learned as
     that of a quiet block; one that stays was a change. The first block after an alarm is still falling: it teaches
     nothing.
     """
-    xp = namespace(d)
+    xp, d = namespace(y), y - level
     counted = heard & ~fires
     opened = advance(state.open, counted)
     closes = counted & (opened >= tail.BLOCK)
@@ -105,4 +125,5 @@ def update(
     reserve = xp.where(
         closes, less, xp.where(passed & ~distress, smaller(state.reserve + BACK, xp.full_like(d, MOST)), state.reserve)
     )
-    return Threshold(tail.opened(new, over), opened, (state.ready & ~fires) | closes, reserve)
+    ready = (state.ready & ~fires) | closes
+    return Threshold(tail.opened(new, over), opened, ready, reserve, xp.where(ok, y, state.last))

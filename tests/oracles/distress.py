@@ -39,6 +39,12 @@ class Distress:
         self.lowest, self.top = math.inf, -math.inf
         self.tail, self.kappa, self.ready, self.block = Tail(), 0.0, True, []
         self.since, self.score = -1, 0.0
+        self.previous = None
+
+    def replaced(self):
+        """Every cluster was born at the sample that comes."""
+        if self.rate is not None:
+            self.n, self.lowest = 0, math.inf
 
     def step(self, value):
         if not math.isfinite(value) or (not self.signed and value <= 0):
@@ -61,10 +67,15 @@ class Distress:
             if tail.n >= 6:
                 b = -(d - tail.mu) / tail.scale(phi) - 0.5772
                 p = -math.expm1(-math.exp(b)) if b < 700 else 1.0
+        fits = True
+        if learned:
+            agree = self.previous is not None and self.previous - self.m >= 0.95 * theta and y >= self.previous
+            fits = tail.n >= 6 and self.ready and (agree or d > 1.5 * max(1.0, t) * height)
+        self.previous = y
         before, code = self.distress, 0
         if self.spike:
             code = self.watch(y, d, theta, before)
-        elif self.n >= self.warm and d > theta and (not learned or (self.tail.n >= 6 and self.ready)):
+        elif self.n >= self.warm and d > theta and fits:
             code, self.spike, self.age, self.peak = 1, True, 0, y
             self.ready, self.block = False, []
         else:
@@ -131,9 +142,14 @@ class Distress:
 
 def distress(
     values, goal="min", *, signed=False, factor=6, width=2.5, patience=100, memory=100, warm=50, back=0.5,
-    false_alarms=None,
+    false_alarms=None, replaced=None,
 ):  # fmt: skip
-    """Codes, scores, p and standing along the values of an index."""
+    """Codes, scores, p and standing along the values of an index; every cluster is born at samples with `replaced`."""
     one = Distress(1 if goal == "min" else -1, signed, factor, width, patience, memory, warm, back, false_alarms)
-    parts = zip(*map(one.step, values), strict=True)
+    found = []
+    for value, anew in zip(values, np.zeros(len(values), bool) if replaced is None else replaced):
+        if anew:
+            one.replaced()
+        found.append(one.step(value))
+    parts = zip(*found, strict=True)
     return dict(zip(("code", "score", "p", "standing"), map(np.array, parts), strict=True))
