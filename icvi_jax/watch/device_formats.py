@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from icvi_jax.tables.column_kinds import is_time_name
 from icvi_jax.tables.fleet import NODE_NAMES
 
-Record = dict[str, object]
+Record = dict[str, Any]
 WRAPPERS = frozenset(("values", "fields", "data", "payload", "readings", "measurements", "metrics", "samples", "state"))
 """Names that say nothing about what is in them: they are left out of the names of readings."""
 DEEPEST = 8
@@ -46,12 +47,11 @@ def records_of(found: object, depth: int = 0) -> Iterator[Record]:
     lists = [name for name, value in flat.items() if isinstance(value, list)]
     times = next((name for name in lists if is_time_name(name)), None) if len(lists) > 1 else None
     if inner is not None and depth < DEEPEST:
-        samples: list[Record] = flat[inner]  # type: ignore[assignment]  # as `_is_samples` found
         around = {name: value for name, value in flat.items() if name != inner}
-        for one in samples:
+        for one in flat[inner]:
             yield from records_of(around | one, depth + 1)
     elif times is not None:
-        size = len(flat[times])  # type: ignore[arg-type]  # a list
+        size = len(flat[times])
         if any(isinstance(value, list) and len(value) != size for value in flat.values()):
             raise ValueError(f"the arrays of a message have different lengths; {times!r} has {size:,}")
         for n in range(size):
@@ -108,10 +108,8 @@ def line_protocol(text: str) -> Record | None:
         name, _, value = pair.partition("=")
         if number := NUMBER.fullmatch(value):
             record[_plain(name)] = float(number[1])
-    named = [
-        (_plain(a), _plain(b)) for a, _, b in (pair.partition("=") for pair in re.findall(f"{_NAME}={_NAME}", tags))
-    ]
-    known = {name.lower(): value for name, value in named}
+    named = [(_plain(a).lower(), _plain(b)) for a, b in re.findall(f"({_NAME})=({_NAME})", tags)]
+    known = dict(named)
     node = next((known[name] for name in NODE_NAMES if name in known), "/".join(value for _, value in named))
     if node:
         record["node"] = node

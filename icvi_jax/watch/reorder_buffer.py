@@ -29,21 +29,15 @@ class NodeOrder:
 class ReorderBuffer:
     """Puts the samples of all nodes in order.
 
-    Parameters
-    ----------
-    wait : a sample waits until its node has sent one that is so many seconds later; 0: it does not wait.
-    keep_old : samples that are not later than the last one of their node count too.
-
-    Attributes
-    ----------
-    old : how many samples were skipped because they were not new.
-    olds : nodes whose samples are all old, and since when, by `time.monotonic`.
+    A sample waits until its node has sent one that is `wait` seconds later. With `keep_old`, one that is not later than
+    the last one of its node counts too.
     """
 
     def __init__(self, wait: float = 0.0, keep_old: bool = False):
-        self.wait, self.keep_old, self.old = wait, keep_old, 0
+        self.wait, self.keep_old = wait, keep_old
         self.nodes: dict[str, NodeOrder] = {}
-        self.olds: dict[str, float] = {}
+        self.old = 0  # how many samples were skipped because they were not new
+        self.olds: dict[str, float] = {}  # nodes whose samples are all old, and since when, by `time.monotonic`
 
     def push(self, sample: Sample, again: bool = False) -> list[Sample] | None:
         """The samples that need not wait any longer now that this one has come; None: it is skipped.

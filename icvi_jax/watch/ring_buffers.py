@@ -58,14 +58,9 @@ class History(NamedTuple):
 
 
 class RingBuffers:
-    """Ring buffers of all nodes. One thread adds, others read; they wait only while some rows are copied.
+    """The last `length` samples of all nodes. One thread adds, others read; they wait only while some rows are copied.
 
-    Parameters
-    ----------
-    indices : their names.
-    length : samples kept of each node.
-    silent_after : seconds without samples after which a node is silent; 0 never.
-    silences, acknowledged : which nodes are muted, and which incidents a person has seen.
+    `silences` are the nodes that are muted, `acknowledged` the incidents that a person has seen.
     """
 
     def __init__(
