@@ -14,6 +14,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
@@ -112,8 +113,9 @@ def run_natively(
         X = X.astype(np.float64)  # the origin has more digits than these samples
     elapsed = None if elapsed is None else np.ascontiguousarray(elapsed, code.layout.dtype)
     out, origin, every = code.outputs(N, feed.rows), feed.origin, feed.every
-    for piece, rows in feed._replace(X=X, elapsed=elapsed).pieces(T if done is None else max(1, PIECE // N)):
-        part = [a[:, rows] for a in out]
+    feed = feed._replace(X=X, elapsed=elapsed)
+    for piece, rows in feed.pieces(T if done is None else max(1, PIECE // N)):
+        part = out if piece is feed else [a[:, rows] for a in out]
         X, gaps, phase = piece.X, piece.elapsed, piece.phase
         code.run(words, numbers, X, origin=origin, elapsed=gaps, every=every, phase=phase, out=part)
         if done is not None:
@@ -244,10 +246,8 @@ class Engine:
             self._how = self._how._replace(own=own)
             self._words: State = place(rest, self._room, self._how.mesh, dtype)
         else:
-            leaves = jax.tree.leaves(pipe)
-            self._words = self.code.words(rest, [np.asarray(a) for a, mine in zip(leaves, own) if mine])
-            self._shared = [a for a, mine in zip(leaves, own) if not mine] if own else leaves
-            self._numbers = self.code.numbers(self._shared)
+            leaves = zip(jax.tree.leaves(pipe), own) if own else ()
+            self._own, self._words = own, self.code.words(rest, [np.asarray(a) for a, mine in leaves if mine])
 
     def again(self, streams: int) -> Engine:
         """The same for so many streams, all of them as the first of these, which must be new; of native code only."""
@@ -274,7 +274,7 @@ class Engine:
             first: Reading = jax.tree.map(lambda a: a[:, 0], self.advance(x[:, None]))
             return first
         dtype = x.dtype if self._origin.fits(x.dtype) else np.dtype(np.float64)
-        numbers = self.code.numbers(self._shared)
+        numbers = shared_numbers(self.code, self._pipe, self._own)
         self.quick[x.dtype] = Ticks(self.code, numbers, self._words, self._origin.value, x.dtype, dtype)
         return self.quick[x.dtype](x)
 
@@ -292,7 +292,7 @@ class Engine:
             dtype = self._origin.dtype
             self._words, reading = run_on_devices(self._how, self._pipe, self._words, feed, dtype, done)
         else:
-            numbers = self._numbers if fixed(self._shared) else self.code.numbers(self._shared)
+            numbers = shared_numbers(self.code, self._pipe, self._own)
             reading = run_natively(self.code, self._words, numbers, feed, done)
         self._phase = (self._phase + X.shape[1]) % every
         if reading.centers is None:
@@ -313,6 +313,20 @@ def numbers_each(caller: str, pipe: Pipeline, streams: int) -> tuple[bool, ...]:
 def fixed(leaves: Sequence[object]) -> bool:
     """Whether these are Python's numbers: arrays may be changed where they are."""
     return all(isinstance(leaf, (bool, int, float)) for leaf in leaves)
+
+
+_numbers: WeakKeyDictionary[Program, tuple[Pipeline, np.ndarray]] = WeakKeyDictionary()
+
+
+def shared_numbers(code: Program, pipe: Pipeline, own: tuple[bool, ...]) -> np.ndarray:
+    """The numbers that all streams share; remembered for the pipeline that was run last."""
+    if (known := _numbers.get(code)) is not None and known[0] is pipe:
+        return known[1]
+    leaves = jax.tree.leaves(pipe)
+    made = code.numbers([a for a, mine in zip(leaves, own) if not mine] if own else leaves)
+    if fixed(leaves):
+        _numbers[code] = pipe, made
+    return made
 
 
 BEGUN = 16

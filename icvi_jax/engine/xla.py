@@ -52,6 +52,9 @@ class RunInput(NamedTuple):
     def pieces(self, size: int) -> Iterator[tuple[RunInput, slice]]:
         """Pieces of `size` samples of each stream, and the rows that each makes: this is where time is cut."""
         T, since = self.X.shape[1], self.phase
+        if size >= T:
+            yield self, slice(0, self.rows)
+            return
         for lo in range(0, T, size):
             hi = min(lo + size, T)
             gaps = None if self.elapsed is None else self.elapsed[..., lo:hi]
