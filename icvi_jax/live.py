@@ -82,19 +82,18 @@ class Live:
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"Live(dtype={dtype}): expected a type of floats, float32 or float64")
         self._dtype = dtype
-        self._keep = inputs.wanted("Live", keep)
         self.names = all_names((), [streams] if isinstance(streams, str) else streams)
         self.extra: Mapping[str, object] | None = None
         pipe, self._budget = share_budget(pipe, false_alarms, max(len(self.names), capacity or 0), interval)
         self.pipe = pipe
         self._shape = len(self.names), features
         self._positions, self._since = np.zeros(len(self.names), np.int64), 0  # and ticks of all streams since then
-        self._mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
+        mesh = None if devices is None else Mesh(np.array(devices), ("streams",))
         self._writer = ThreadPoolExecutor(1, "icvi checkpoint")
         self._saving: Future[Path] | None = None
         self.capacity = room_for(max(len(self.names), capacity or 0))
         start = fresh(pipe, features, len(self.names), self._dtype)
-        self._engine = Engine(pipe, start, self._keep, self.capacity, self._mesh)
+        self._engine = Engine(pipe, start, inputs.wanted("Live", keep), self.capacity, mesh)
 
     @property
     def positions(self) -> np.ndarray:

@@ -61,7 +61,8 @@ def spec(cls: type[T]) -> type[T]:
     """
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     made: Any = cls.__init__
-    kinds = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above
+    kinds = {field.name: field.type for field in fields}
 
     @functools.wraps(made)
     def init(self: T, **values: object) -> None:
@@ -71,16 +72,15 @@ def spec(cls: type[T]) -> type[T]:
         made(self, **{name: _plain(v) for name, v in values.items()})
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is a dataclass since the line above
     data = tuple(f.name for f in fields if not f.metadata.get("static"))
     meta = tuple(f.name for f in fields if f.metadata.get("static"))
 
-    def flatten_with_keys(obj: T) -> tuple[Iterable[tuple[object, object]], tuple[object, ...]]:
-        children = tuple((jax.tree_util.GetAttrKey(name), getattr(obj, name)) for name in data)
-        return children, tuple(getattr(obj, name) for name in meta)
-
     def flatten(obj: T) -> tuple[tuple[object, ...], tuple[object, ...]]:
         return tuple(getattr(obj, name) for name in data), tuple(getattr(obj, name) for name in meta)
+
+    def flatten_with_keys(obj: T) -> tuple[Iterable[tuple[object, object]], tuple[object, ...]]:
+        children, structure = flatten(obj)
+        return zip(map(jax.tree_util.GetAttrKey, data), children), structure
 
     def unflatten(aux: tuple[object, ...], children: Iterable[object]) -> T:
         obj = object.__new__(cls)
