@@ -376,20 +376,16 @@ def _few_axes(how: Scan, operands: list[Array]) -> tuple[Scan, list[Array]]:
 
 
 def _strides(a: Array, axes: tuple[int | None, ...], timed: bool) -> tuple[Array, Stride]:
-    """An array and how it lies; axes of streams between its elements are moved to the front."""
-    if not _even(a.shape, axes, timed):
+    """An array and how it lies; axes of streams between its elements are moved to the front: these must be evenly
+    spaced."""
+    own = [d for d in range(a.ndim) if d not in axes][timed:]
+    between = {*range(own[0], own[-1])} - {*own} if own else ()
+    if any(a.shape[d] > 1 for d in between):
         there = [at for at in axes if at is not None]
         a = jnp.moveaxis(a, there, range(len(there)))
         count = iter(range(len(there)))
         axes = tuple(None if at is None else next(count) for at in axes)
     return a, _placed(a.shape, a.dtype, axes, timed)
-
-
-def _even(shape: tuple[int, ...], axes: tuple[int | None, ...], timed: bool) -> bool:
-    """Whether the elements of one stream and step are evenly spaced: no axis of streams is between two of theirs."""
-    own = [d for d in range(len(shape)) if d not in axes][timed:]
-    between = {d for d in range(own[0], own[-1])} - {*own} if own else set()
-    return not any(shape[d] > 1 for d in between)
 
 
 def _placed(shape: tuple[int, ...], dtype: np.dtype, axes: tuple[int | None, ...], timed: bool) -> Stride:
