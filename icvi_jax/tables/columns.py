@@ -112,7 +112,7 @@ def pick(
         features = [sheet.find(name) for name in dict.fromkeys(columns)]
         for column in features:
             if column.kind in ("text", "time"):
-                raise sheet.error(column, 0, f"this column has {column.kind}, expected numbers")
+                raise sheet.error(column, 0, f"this column has {column.what}, expected numbers")
             if column.kind == "empty" and not dead:
                 raise sheet.error(column, 0, "no reading in any row")
     else:
@@ -120,7 +120,7 @@ def pick(
         numeric = [column for column in rest if column.kind in ("number", "mixed", *(["empty"] if dead else []))]
         out = [column for column in rest if column not in numeric]
         if out:
-            notes.append("left out: " + ", ".join(f"{column.name!r} ({column.kind})" for column in out))
+            notes.append("left out: " + ", ".join(f"{column.name!r} ({column.what})" for column in out))
         judged = [(column, by_name(column.name) or _second_time(sheet, column)) for column in numeric]
         features = [column for column, why in judged if not why]
         notes += sentences([(column.name, why) for column, why in judged if why])

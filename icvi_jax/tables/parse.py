@@ -39,9 +39,15 @@ class Column(NamedTuple):
     sql: str  # expression that gives the value: a double, a timestamp, or text
     # in a mixed column, the first record (from 0) whose value is not like the others; otherwise None
     bad: int | None = None
-    # form, example: how numbers or dates are written, where this is not obvious, and an example; otherwise empty
+    # form, example: how numbers or dates are written, where this is not obvious, and an example; of other values that
+    # are no text their type; otherwise empty
     form: str = ""
     example: str = ""
+
+    @property
+    def what(self) -> str:
+        """Its kind, or the type of values that are no text."""
+        return self.form if self.form and self.kind == "text" else self.kind
 
 
 class NumberFormat(NamedTuple):

@@ -108,7 +108,8 @@ def typed_column(connection: DuckDBPyConnection, name: str, position: int, decla
         return Column(name, position, "number", f"CAST({cell} AS DOUBLE)")
     if declared == "VARCHAR":
         return _text_columns(connection, [name], ",", position)[0]
-    return Column(name, position, "text", f"CAST({cell} AS VARCHAR)")
+    form = "lists" if declared.endswith("]") else declared.partition("(")[0].lower()
+    return Column(name, position, "text", f"CAST({cell} AS VARCHAR)", None, form)
 
 
 def _text_columns(

@@ -11,6 +11,7 @@ import pytest
 
 from icvi_jax.tables import TableError, as_text, from_frame, read, read_fleet, resample, whole, write_table
 from icvi_jax.tables.fleet import split_names
+from icvi_jax.tables.text import connect
 
 
 def put(folder, name, content):
@@ -108,6 +109,15 @@ def test_text_over_several_lines_does_not_hide_the_commas(tmp_path):
     rows[40] = '2024-01-01T00:40,oops,20,"x\ny"\n'
     with pytest.raises(TableError, match=r"row 83, column 2 .*: 'oops' is not a number"):
         read(put(tmp_path, "b.csv", 'time,"temp\nin °C","flow, l/min",note\n' + "".join(rows)))
+
+
+def test_lists_in_parquet_are_called_lists(tmp_path):
+    path, rows = tmp_path / "a.parquet", "range(30) AS t(i)"
+    columns = "sin(i) AS v, [i, i] AS two, {'a': i} AS nested, 'x' AS note"
+    connect().execute(f"COPY (SELECT {columns} FROM {rows}) TO '{path}' (FORMAT parquet)")
+    assert read(path).notes == ("left out: 'two' (lists), 'nested' (struct), 'note' (text)",)
+    with pytest.raises(TableError, match=r"column 2 \('two'\): this column has lists, expected numbers"):
+        read(path, columns=["two"])
 
 
 def test_what_a_spreadsheet_writes_for_nothing_is_missing(tmp_path):
