@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -134,7 +135,13 @@ def calibrate(
         Number of quiet streams that are made.
     """
     table, stream_k = table_of(source, 0, "", "auto", data)
-    found = icvi.calibrate(settle(table, model, alarms, stream_k).pipe, table.x, replicas=replicas)
+    pipe = settle(table, model, alarms, stream_k).pipe
+    try:
+        found = icvi.calibrate(pipe, table.x, replicas=replicas)
+    except ValueError as error:
+        monitors = f"--monitor {' '.join(alarms.monitor)}"
+        options = {"pipe": monitors, "X": table.name, "replicas": f"--replicas {replicas}"}
+        raise ValueError(re.sub(r"^calibrate\((\w+)=[^)]*\)", lambda one: options[one[1]], str(error))) from None
     print(found)
     if found.ask > 0:
         print(f"--false-alarms {1e4 * found.ask:.3g}/10000")

@@ -137,7 +137,7 @@ class LargeTable:
         length = seconds(every) if every else None
         files = [] if is_url(source) else parquet_files(source)
         if not files and not is_url(source):
-            raise TableError(source, "too large to be read as a whole only as Parquet, or from a database")
+            raise TableError(source, "--large takes Parquet files or a database")
         try:
             self._open(source, query, files)
             self.connection.execute("BEGIN")  # a table that grows is read as it is now

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,3 +176,22 @@ def test_the_page_is_small_and_says_what_it_left_out(tmp_path):
     page = (tmp_path / "o" / "report.html").read_text()
     meta = json.loads(re.search(r'id="meta">(.*?)</script>', page, re.S)[1])
     assert meta["detail"]["rows"] == 100 and len(meta["nodes"]) == 150
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["calibrate", "few.csv"], "icvi: few.csv: 25 complete quiet rows in a run; at least 200 are needed"),
+        (["calibrate", "few.csv", "--replicas", "0"], "icvi: --replicas 0: expected an integer of at least 2"),
+        (
+            ["calibrate", "few.csv", "--false-alarms", "none", "--monitor", "distress"],
+            "icvi: --monitor distress: no monitor here takes false alarms",
+        ),
+        (["fleet", "few.csv", "--large"], "icvi: few.csv: --large takes Parquet files or a database"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words_of_the_command(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("a,b\n" + "".join(f"{n % 7}.5,{n % 5}\n" for n in range(30)))
+    assert main([*arguments, "-k", "2"]) == 2
+    assert said in capsys.readouterr().err
