@@ -11,6 +11,7 @@
 [nan, nan, 0.021, 0.031]
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from icvi_jax.adapters.center_slots import Slots
@@ -21,28 +22,13 @@ if TYPE_CHECKING:
     from icvi_jax.adapters.river_metric import ValidityMetric
     from icvi_jax.adapters.sklearn_validity import StreamValidity
 
-__all__ = [
-    "Followed",
-    "Foreign",
-    "River",
-    "Scikit",
-    "Slots",
-    "Snapshot",
-    "StreamValidity",
-    "ValidityMetric",
-    "Watch",
-    "follow",
-]
+_LATE = {"ValidityMetric": "river_metric", "StreamValidity": "sklearn_validity"}
+"""The metric for river and the estimator for scikit-learn: their libraries are loaded when they are asked for."""
+
+__all__ = ["Followed", "Foreign", "River", "Scikit", "Slots", "Snapshot", "Watch", "follow", *_LATE]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:
-    """The metric for river and the estimator for scikit-learn: their libraries are loaded when they are asked for."""
-    if name == "ValidityMetric":
-        from icvi_jax.adapters.river_metric import ValidityMetric
-
-        return ValidityMetric
-    if name == "StreamValidity":
-        from icvi_jax.adapters.sklearn_validity import StreamValidity
-
-        return StreamValidity
+    if name in _LATE:
+        return getattr(import_module(f"icvi_jax.adapters.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,8 +15,8 @@ class Slots:
     """Places for centres that appear, disappear and may get other numbers.
 
     A centre keeps its slot and its name as long as it exists; slots are used again, names are not. A slot is free again
-    one sample after its centre disappeared: the panel must see it inactive once, otherwise it would take the new centre
-    for the old one, moved.
+    one sample after its centre disappeared: a panel that never saw it inactive would take the new centre for the old
+    one, moved.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ class Slots:
 
     def update(self, centers: Mapping[Hashable, NDArray[np.floating]]) -> dict[Hashable, int]:
         """Set the present centres; returns the slot of each by name, without centres that have no slot."""
-        wanted = self.centers.shape[1:]
+        expected = self.centers.shape[1:]
         for name, center in centers.items():
-            if np.shape(center) != wanted:
-                raise ValueError(f"Slots.update: centre {name!r} has shape {np.shape(center)}, expected {wanted}")
+            if np.shape(center) != expected:
+                raise ValueError(f"Slots.update: centre {name!r} has shape {np.shape(center)}, expected {expected}")
         free = np.flatnonzero(~self.active).tolist()
         if self.identity == "key":
             kept = {name: self._slots[name] for name in centers if name in self._slots}
@@ -68,7 +68,7 @@ class Slots:
             kept = self._partners(centers)
         newborn = [name for name in centers if name not in kept]
         born = dict(zip(newborn, free))
-        self._slots = {**kept, **born}
+        self._slots = kept | born
         self.overflow = len(newborn) > len(free)
         self.active = np.zeros_like(self.active)
         self.centers = self.centers.copy()  # the caller may have kept the old array

@@ -8,6 +8,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from icvi_jax.spec import whole
+
+Centers = Mapping[Hashable, Mapping[Hashable, float]]
+"""The centres of a clusterer of river, by name and by feature."""
+
 
 class Snapshot(NamedTuple):
     """The result of a clusterer after one sample."""
@@ -21,30 +26,26 @@ class Foreign(Protocol):
 
     def learn(self, x: NDArray[np.floating]) -> Snapshot:
         """Learn the sample x (p,)."""
-        ...
 
 
 class RiverClusterer(Protocol):
     """The methods of river's clusterers that are used."""
 
-    centers: Mapping[int, Mapping[Hashable, float]]
+    centers: Centers
 
     def learn_one(self, x: dict[Hashable, float]) -> object:
         """Learn a sample."""
-        ...
 
     def predict_one(self, x: dict[Hashable, float]) -> int:
         """The cluster of a sample."""
-        ...
 
 
 class River:
     """A clusterer of river: KMeans, STREAMKMeans, CluStream, DBSTREAM, DenStream.
 
     The sample is learned first and labelled after, so that label and centres belong together. Before there are centres,
-    every sample is noise. CluStream, DBSTREAM and DenStream change the numbers of their clusters, so a number does not
-    identify a cluster: use ``identity="nearest"``, the default. KMeans and STREAMKMeans keep theirs:
-    ``identity="key"``.
+    every sample is noise. CluStream, DBSTREAM and DenStream change the numbers of their clusters: use
+    ``identity="nearest"``, the default. KMeans and STREAMKMeans keep theirs: ``identity="key"``.
 
     Parameters
     ----------
@@ -72,11 +73,13 @@ class River:
         sample = dict(zip(names, map(float, x)))
         self.model.learn_one(sample)
         label = self.model.predict_one(sample)  # DenStream makes its clusters here, so ask for centres later
-        centers: dict[Hashable, NDArray[np.floating]] = {}
-        for key, center in self.model.centers.items():
-            if all(name in center for name in names):  # a defaultdict would add a missing name
-                centers[key] = np.array([center[name] for name in names], dtype=float)
-        return Snapshot(label, centers)
+        return Snapshot(label, points(self.model.centers, names))
+
+
+def points(centers: Centers, names: Sequence[Hashable]) -> dict[Hashable, NDArray[np.floating]]:
+    """The centres of river that have all the names, as arrays (p,)."""
+    full = (key for key, center in centers.items() if all(name in center for name in names))  # some are defaultdicts
+    return {key: np.array([centers[key][name] for name in names], dtype=float) for key in full}
 
 
 CENTERS = ("cluster_centers_", "subcluster_centers_")
@@ -90,15 +93,14 @@ class ScikitClusterer(Protocol):
 
     def partial_fit(self, X: ArrayLike) -> object:
         """Learn some samples."""
-        ...
 
 
 class Scikit:
     """An incremental clusterer of scikit-learn: MiniBatchKMeans, or Birch.
 
-    The label of a sample is the nearest centre, as these models predict it; calling their `predict` would take longer
-    than all the rest. Centres of Birch are its subclusters, as with its ``n_clusters=None``; their numbers change when
-    its tree is rebuilt: ``identity="nearest"``. MiniBatchKMeans keeps its numbers: ``identity="key"``.
+    The label of a sample is the nearest centre: calling `predict` would take longer than all the rest. Centres of Birch
+    are its subclusters, as with its ``n_clusters=None``; their numbers change: ``identity="nearest"``. MiniBatchKMeans
+    keeps its numbers: ``identity="key"``.
 
     Parameters
     ----------
@@ -120,14 +122,12 @@ class Scikit:
     def __init__(
         self, model: ScikitClusterer, first: int | None = None, batch: int = 1, centers: str | None = None
     ) -> None:
-        wanted = first if first is not None else model.n_clusters or 1
-        for field, value in (("first", wanted), ("batch", batch)):
-            if value < 1:
-                raise ValueError(f"Scikit({field}={value!r}): expected an integer of at least 1")
         self.model, self.batch = model, batch
         self.attributes = CENTERS if centers is None else (centers,)
         self._waiting: list[NDArray[np.floating]] = []
-        self._wanted, self._fitted = wanted, False
+        self._wanted, self._fitted = first if first is not None else model.n_clusters or 1, False
+        whole("Scikit", "first", self._wanted)
+        whole("Scikit", "batch", batch)
 
     def learn(self, x: NDArray[np.floating]) -> Snapshot:
         """Learn the sample, or keep it until there are enough; the label is the nearest centre."""
@@ -137,14 +137,10 @@ class Scikit:
             self._waiting, self._wanted, self._fitted = [], self.batch, True
         if not self._fitted:
             return Snapshot(None, {})
-        centers = self._centers()
-        return Snapshot(int(((centers - x) ** 2).sum(1).argmin()), dict(enumerate(centers)))
-
-    def _centers(self) -> NDArray[np.floating]:
-        """The centres (k, p) that the model has now."""
         found = (getattr(self.model, attribute, None) for attribute in self.attributes)
-        centers = next((rows for rows in found if rows is not None), None)
-        if centers is None:
+        rows = next((rows for rows in found if rows is not None), None)
+        if rows is None:
             names = " or ".join(map(repr, self.attributes))
             raise ValueError(f"Scikit(model=…): a fitted {type(self.model).__name__} has no {names}; give centers=…")
-        return np.array(centers, dtype=float)
+        centers = np.array(rows, dtype=float)
+        return Snapshot(int(((centers - x) ** 2).sum(1).argmin()), dict(enumerate(centers)))

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from river.metrics.base import ClusteringMetric
 
 from icvi_jax.adapters.center_slots import Slots, index_of
+from icvi_jax.adapters.external_models import Centers, points
 from icvi_jax.panel import Panel, PanelState
 
 Sample = dict[Hashable, float]
@@ -18,9 +18,9 @@ Sample = dict[Hashable, float]
 class ValidityMetric(ClusteringMetric):
     """An incremental cluster validity index as a metric of river.
 
-    The value is exact after every sample, for a number of centres that changes. Forgetting takes the place of a window
-    at no cost. river's `Rolling` and `TimeRolling` need `window`: centres have moved since a sample came, so its part
-    cannot be subtracted, and the value is computed again from the samples that are left.
+    The value is exact after every sample, for a number of centres that changes. Forgetting costs nothing. river's
+    `Rolling` and `TimeRolling` need `window`: centres have moved since a sample came, so that the value is computed
+    again from the samples that are left.
 
     Parameters
     ----------
@@ -51,13 +51,8 @@ class ValidityMetric(ClusteringMetric):
     ) -> None:
         if window < 0:
             raise ValueError(f"ValidityMetric(window={window!r}): expected 0 samples or more")
-        self.index, self.forgetting, self.capacity, self.identity, self.window = (
-            index,
-            forgetting,
-            capacity,
-            identity,
-            window,
-        )
+        self.index, self.forgetting, self.capacity = index, forgetting, capacity
+        self.identity, self.window = identity, window
         self._panel = Panel(indices=(index_of(index),), forgetting=forgetting)
         self._names: tuple[Hashable, ...] = ()
         self._slots: Slots | None = None
@@ -66,13 +61,7 @@ class ValidityMetric(ClusteringMetric):
         self._kept: deque[tuple[Sample, int, dict[Hashable, Sample]]] = deque(maxlen=window)
         self._reverted = False
 
-    def update(
-        self,
-        x: Mapping[Hashable, float],
-        y_pred: int,
-        centers: Mapping[Hashable, Mapping[Hashable, float]],
-        w: float = 1.0,
-    ) -> None:
+    def update(self, x: Mapping[Hashable, float], y_pred: int, centers: Centers, w: float = 1.0) -> None:
         """Process a sample, its cluster and the centres; a sample without a centre is noise."""
         if w != 1.0:
             raise ValueError(f"ValidityMetric.update(w={w!r}): samples have no weights here")
@@ -81,21 +70,16 @@ class ValidityMetric(ClusteringMetric):
         if not self._reverted:
             self._step(x, y_pred, centers)
 
-    def _step(
-        self, x: Mapping[Hashable, float], y_pred: int, centers: Mapping[Hashable, Mapping[Hashable, float]]
-    ) -> None:
+    def _step(self, x: Mapping[Hashable, float], y_pred: int, centers: Centers) -> None:
         if self._slots is None or self._state is None:
             self._names = tuple(x)
             self._slots = Slots(self.capacity, len(x), self.identity)
             self._state = self._panel.init(self.capacity, len(x), xp=np)
-        present = {key: self._point(center) for key, center in centers.items() if all(n in center for n in self._names)}
-        label = self._slots.update(present).get(y_pred, -1)
+        label = self._slots.update(points(centers, self._names)).get(y_pred, -1)
         u = (np.arange(self.capacity) == label).astype(float)
-        self._state, values = self._panel.step(self._state, self._point(x), u, self._slots.centers, self._slots.active)
+        sample = np.array([x[name] for name in self._names], dtype=float)
+        self._state, values = self._panel.step(self._state, sample, u, self._slots.centers, self._slots.active)
         self._value = float(values[self.index])
-
-    def _point(self, x: Mapping[Hashable, float]) -> NDArray[np.floating]:
-        return np.array([x[name] for name in self._names], dtype=float)
 
     def revert(self, x: Mapping[Hashable, float], y_pred: object, centers: object, w: float = 1.0) -> None:
         """Take back the oldest sample that is kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,7 @@ from icvi_jax.adapters.external_models import Foreign
 from icvi_jax.numerics.arrays import usable
 from icvi_jax.panel import Panel
 from icvi_jax.types import Array
-
-Learned: TypeAlias = tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.bool_], int, bool, int]
+from icvi_jax.validation import validate
 
 
 class Followed(NamedTuple):
@@ -24,8 +23,7 @@ class Followed(NamedTuple):
     active: NDArray[np.bool_]  # (T, capacity), the slots in use after each sample
     label: NDArray[np.integer]  # (T,), slot of each sample; −1 is noise or missing
     overflow: NDArray[np.bool_]  # (T,), a centre found no slot at this sample: use more capacity
-    # (T,), the persistent, unique name of the cluster of each sample; −1 is noise or missing
-    cluster: NDArray[np.integer]
+    cluster: NDArray[np.integer]  # (T,), the persistent name of the cluster of each sample; −1 is noise or missing
 
     @property
     def k(self) -> NDArray[np.integer]:
@@ -35,8 +33,6 @@ class Followed(NamedTuple):
 
     def values(self, panel: Panel, X: ArrayLike) -> dict[str, Array]:
         """Index values of `panel` after every sample of X (T, p)."""
-        from icvi_jax.validation import validate
-
         return validate(panel, X, memberships=self.memberships, centers=self.centers, active=self.active)
 
 
@@ -53,8 +49,8 @@ def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest
     Examples
     --------
     >>> import icvi_jax as icvi
-    >>> from river import cluster
     >>> from icvi_jax.adapters import River
+    >>> from river import cluster
     >>> X = icvi.streams.s2(seed=0).x[:300]
     >>> model = River(cluster.KMeans(n_clusters=3, halflife=0.1, sigma=30, mu=80, seed=0))
     >>> followed = follow(model, X, capacity=3, identity="key")
@@ -65,9 +61,7 @@ def follow(model: Foreign, X: ArrayLike, capacity: int, identity: str = "nearest
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"follow(X=…): expected the axes (T, p) and at least one sample, got shape {X.shape}")
     slots = Slots(capacity, X.shape[1], identity)
-    rows = [_learn(model, slots, x) for x in X]
-    u, centers, active, label, overflow, cluster = (np.stack(parts) for parts in zip(*rows))
-    return Followed(u, centers, active, label, overflow, cluster)
+    return Followed(*(np.stack(parts) for parts in zip(*(_learn(model, slots, x) for x in X))))
 
 
 class Watch:
@@ -116,8 +110,10 @@ class Watch:
         return values
 
 
-def _learn(model: Foreign, slots: Slots, x: NDArray[np.floating]) -> Learned:
-    """Memberships, centres, active slots, label, overflow and name after one sample."""
+def _learn(
+    model: Foreign, slots: Slots, x: NDArray[np.floating]
+) -> tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.bool_], int, bool, int]:
+    """The fields of `Followed` after one sample."""
     u, label, seen = np.zeros(len(slots.active)), -1, bool(usable(x).all())
     if seen:
         said = model.learn(x)

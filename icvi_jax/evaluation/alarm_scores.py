@@ -10,13 +10,7 @@ import numpy as np
 
 
 class Score(NamedTuple):
-    """What :func:`match` found.
-
-    Examples
-    --------
-    >>> match([510, 900], [500, 700], tolerance=50, samples=1000).false
-    [900]
-    """
+    """What :func:`match` found."""
 
     precision: float  #: matched alarms over alarms; NaN without alarms: a detector without alarms must not look perfect
     recall: float  #: matched changes over changes; NaN without changes
@@ -37,15 +31,9 @@ def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples
 
     Parameters
     ----------
-    alarms : sample numbers, in any order.
-    changes : sample numbers, in any order, all different.
+    alarms, changes : sample numbers, in any order; changes are all different.
     tolerance : largest delay that counts, in samples.
     samples : length of the stream.
-
-    Returns
-    -------
-    Score
-        `Score` says what empty lists give.
 
     Examples
     --------
@@ -62,29 +50,30 @@ def match(alarms: Sequence[int], changes: Sequence[int], tolerance: int, samples
     left, truth = sample_numbers("alarms", alarms, samples), sample_numbers("changes", changes, samples)
     if len(set(truth)) < len(truth):
         raise ValueError(f"changes must be all different, got {truth}")
-
-    matched: list[tuple[int, int]] = []
-    missed: list[int] = []
     total = len(left)
-    for change in truth:
-        # Windows are equally long, so taking the earliest change with the earliest alarm gives the most pairs.
-        alarm = next((a for a in left if change <= a <= change + tolerance), None)
-        if alarm is None:
-            missed.append(change)
-        else:
-            left.remove(alarm)
-            matched.append((change, alarm))
-    hits, either = len(matched), total + len(truth)
+    matched = _take_pairs(left, [(change, change + tolerance) for change in truth])
+    hits = len(matched)
     return Score(
-        precision=hits / total if total else float("nan"),
-        recall=hits / len(truth) if truth else float("nan"),
-        f1=2 * hits / either if either else float("nan"),
-        delay=float(np.median([alarm - change for change, alarm in matched])) if matched else float("nan"),
+        precision=_ratio(hits, total),
+        recall=_ratio(hits, len(truth)),
+        f1=_ratio(2 * hits, total + len(truth)),
+        delay=_median([alarm - change for change, alarm in matched]),
         false_per_1000=1000 * len(left) / samples,
         matched=matched,
-        missed=missed,
+        missed=sorted(set(truth) - {change for change, _ in matched}),
         false=left,
     )
+
+
+def _take_pairs(alarms: list[int], windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pairs (first, alarm) of windows and alarms, both in order; the alarms are removed from the list."""
+    pairs = []
+    for first, last in windows:
+        alarm = next((a for a in alarms if first <= a <= last), None)
+        if alarm is not None:
+            alarms.remove(alarm)
+            pairs.append((first, alarm))
+    return pairs
 
 
 def metronome(samples: int, interval: int) -> list[int]:
@@ -120,10 +109,7 @@ FALSE_COST = 0.11
 class Trial(NamedTuple):
     """One labelled stream.
 
-    Examples
-    --------
-    >>> trial = Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50)
-    >>> trial.windows
+    >>> Trial.of("pump", samples=1000, changes=[500, 700], tolerance=50).windows
     ((500, 550), (700, 750))
     """
 
@@ -138,8 +124,7 @@ class Trial(NamedTuple):
     def of(
         cls, name: str, samples: int, changes: Sequence[int], tolerance: int, start: int = 0, merge: int | None = None
     ) -> Trial:
-        """A trial in which an alarm up to `tolerance` samples after a change counts; alarms within half of that are
-        one."""
+        """A trial: an alarm up to `tolerance` samples after a change counts; alarms within half of that are one."""
         if tolerance < 0:
             raise ValueError(f"tolerance must be at least 0, got {tolerance}")
         kept = [c for c in sample_numbers("changes", changes, samples) if c >= start]
@@ -167,21 +152,17 @@ class Trial(NamedTuple):
 class Tally(NamedTuple):
     """The result of alarms on one stream, to be added up over streams."""
 
-    #: hits, alarms, changes: matched one to one, raised, true
-    hits: int
-    alarms: int
-    changes: int
+    hits: int  #: matched one to one
+    alarms: int  #: raised
+    changes: int  #: true ones
     delays: tuple[int, ...]  #: of the hits, in samples after the window opened
-    #: false, quiet: alarms outside all windows, and samples outside all windows
-    false: int
-    quiet: int
-    #: points, best, none: the Numenta score, that of a perfect detector and that of one without alarms
-    points: float
-    best: float
-    none: float
-    #: covering, samples: the covering times the samples, and the samples
-    covering: float
-    samples: int
+    false: int  #: alarms outside all windows
+    quiet: int  #: samples outside all windows
+    points: float  #: Numenta score
+    best: float  #: that of a perfect detector
+    none: float  #: that of one without alarms
+    covering: float  #: times the samples
+    samples: int  #: from the start of the trial on
 
 
 def tally(alarms: Sequence[int], trial: Trial) -> Tally:
@@ -195,28 +176,12 @@ def tally(alarms: Sequence[int], trial: Trial) -> Tally:
     (1, 2, 2, (10,), 1)
     """
     kept = trial.heard(alarms)
-    left, delays = list(kept), []
-    for first, last in trial.windows:
-        hit = next((a for a in left if first <= a <= last), None)
-        if hit is not None:
-            left.remove(hit)
-            delays.append(hit - first)
+    pairs = _take_pairs(list(kept), trial.windows)
+    delays = tuple(alarm - first for first, alarm in pairs)
     false = sum(not any(first <= a <= last for first, last in trial.windows) for a in kept)
-    points, best, none = numenta(kept, trial)
-    spans = trial.samples - trial.start
-    return Tally(
-        len(delays),
-        len(kept),
-        len(trial.windows),
-        tuple(delays),
-        false,
-        trial.quiet,
-        points,
-        best,
-        none,
-        covering(kept, trial) * spans,
-        spans,
-    )
+    span = trial.samples - trial.start
+    counts = len(pairs), len(kept), len(trial.windows), delays, false, trial.quiet
+    return Tally(*counts, *numenta(kept, trial), covering(kept, trial) * span, span)
 
 
 def numenta(alarms: Sequence[int], trial: Trial) -> tuple[float, float, float]:
@@ -234,8 +199,8 @@ def numenta(alarms: Sequence[int], trial: Trial) -> tuple[float, float, float]:
     for alarm in left:
         behind = [(alarm - last) / max(last - first, 1) for first, last in trial.windows if last < alarm]
         points += FALSE_COST * (_sigmoid(min(behind)) if behind else -1.0)
-    changes = len(trial.windows)
-    return points, float(changes), -float(changes)
+    changes = float(len(trial.windows))
+    return points, changes, -changes
 
 
 def _sigmoid(y: float) -> float:
@@ -253,9 +218,8 @@ def covering(alarms: Sequence[int], trial: Trial) -> float:
     >>> covering([50], trial), covering([], trial)
     (1.0, 0.5)
     """
-    true, found = (
-        _stretches(cuts, trial.start, trial.samples) for cuts in ([first for first, _ in trial.windows], alarms)
-    )
+    changes = [first for first, _ in trial.windows]
+    true, found = (_stretches(cuts, trial.start, trial.samples) for cuts in (changes, alarms))
     total = 0.0
     for a, b in true:
         overlaps = ((min(b, d) - max(a, c), max(b, d) - min(a, c)) for c, d in found)
@@ -268,15 +232,10 @@ def _stretches(cuts: Sequence[int], start: int, end: int) -> list[tuple[int, int
     return list(zip(edges, edges[1:]))
 
 
-Alarms = Sequence[Sequence[int]]
-"""Sample numbers of alarms, one list per trial."""
-
-
 class Outcome(NamedTuple):
     """Scores of one detector over a set of streams."""
 
-    #: f1, precision, recall: of alarms matched one to one, over all streams together; NaN for 0 / 0
-    f1: float
+    f1: float  #: as precision and recall of alarms matched one to one, over all streams together; NaN for 0 / 0
     precision: float
     recall: float
     delay: float  #: median over the hits, in samples
@@ -290,8 +249,7 @@ class Row(NamedTuple):
     """The outcome of a detector, with controls that raise the same number of alarms."""
 
     outcome: Outcome  #: of the detector
-    #: low, high: 90 % bootstrap interval of its F1 over streams; NaN with a single stream
-    low: float
+    low: float  #: of the 90 % bootstrap interval of its F1 over streams; NaN with a single stream
     high: float
     metronome: Outcome  #: outcome of alarms at equal distances, the same number in each stream
     random: float  #: mean F1 of alarms at random samples, the same number in each stream
@@ -306,7 +264,7 @@ def outcome(tallies: Sequence[Tally]) -> Outcome:
         f1=_ratio(2 * hits, alarms + changes),
         precision=_ratio(hits, alarms),
         recall=_ratio(hits, changes),
-        delay=float(np.median(delays)) if delays else float("nan"),
+        delay=_median(delays),
         false_per_10000=_ratio(1e4 * sum(t.false for t in tallies), sum(t.quiet for t in tallies)),
         nab=100 * _ratio(points - none, best - none),
         covering=_ratio(sum(t.covering for t in tallies), sum(t.samples for t in tallies)),
@@ -314,8 +272,8 @@ def outcome(tallies: Sequence[Tally]) -> Outcome:
     )
 
 
-def judge(trials: Sequence[Trial], alarms: Alarms, draws: int = 200, seed: int = 0) -> Row:
-    """Score the alarms of a detector, with a metronome and random alarms of the same number for comparison.
+def judge(trials: Sequence[Trial], alarms: Sequence[Sequence[int]], draws: int = 200, seed: int = 0) -> Row:
+    """Score the alarms of a detector, a list for each trial, with as many alarms of a metronome and at random.
 
     Examples
     --------
@@ -358,3 +316,7 @@ def _random(trial: Trial, alarms: int, rng: np.random.Generator) -> list[int]:
 
 def _ratio(a: float, b: float) -> float:
     return a / b if b else float("nan")
+
+
+def _median(delays: Sequence[int]) -> float:
+    return float(np.median(delays)) if delays else float("nan")

@@ -1,8 +1,8 @@
 """Calibrate: the false-alarm rate that a pipeline really has on rows like yours.
 
 The rows around alarms are left out, an autoregression is fitted to each column of the rest, and its residuals are drawn
-again, whole rows at a time, so that columns stay as dependent as they were (a sieve bootstrap). Hundreds of such
-streams have the memory, the tails and the units of the recording and no change at all: every alarm on them is false.
+again, whole rows at a time (a sieve bootstrap). Such streams have the memory, the tails and the units of the recording
+and no change at all: every alarm on them is false.
 """
 
 from __future__ import annotations
@@ -35,17 +35,14 @@ class Calibration(NamedTuple):
     """What was promised and what was measured, in false alarms a sample."""
 
     promised: float  # the sum of the rates of all monitors that take one
-    # measured, low, high: the rate on the replicas, and its 95 % interval
-    measured: float
-    low: float
+    measured: float  # on the replicas
+    low: float  # of its 95 % interval
     high: float
-    # ask, got: a rate to ask for, and what it gave on the same replicas: what was promised, or less; NaN: none does
-    ask: float
-    got: float
-    # replicas, samples, quiet: streams, samples in each, and rows of the recording they were made from
-    replicas: int
-    samples: int
-    quiet: int
+    ask: float  # a rate to ask for that keeps what was promised; NaN: none does
+    got: float  # what it gave on the same replicas
+    replicas: int  # streams
+    samples: int  # in each
+    quiet: int  # rows of the recording they were made from
 
     def __str__(self) -> str:
         return (
@@ -81,20 +78,19 @@ def calibrate(pipe: Pipeline, X: ArrayLike, *, replicas: int = 200, seed: int = 
     True
     """
     whole("calibrate", "replicas", replicas, 2)
-    rates = {name: rate_of(monitor) for name, monitor in pipe.monitors.items()}
-    names = [name for name, rate in rates.items() if rate is not None]
+    rates = {name: rate for name, monitor in pipe.monitors.items() if (rate := rate_of(monitor)) is not None}
+    names = list(rates)
     if not names:
         raise ValueError("calibrate(pipe=…): no monitor here takes false alarms; add Change()")
     x = np.asarray(X, float)
     if x.ndim != 2:
         raise ValueError(f"calibrate(X=…): expected one stream, (T, p), got shape {x.shape}")
-    promised = float(sum(rate for rate in rates.values() if rate is not None))
+    promised = float(sum(rates.values()))
     found = run(pipe, x, keep=("alarms",)).readings.alarms
     raised = np.any([np.isin(np.asarray(found[name].code), (1, 3)) for name in names], axis=0)
-    away = np.ones(len(x), bool)
+    away = np.array(usable(x).all(axis=1))
     for t in np.flatnonzero(raised):
         away[max(0, t - AROUND[0]) : t + AROUND[1]] = False
-    away &= np.asarray(usable(x)).all(axis=1)
     ends = np.flatnonzero(np.convolve(away, np.ones(ORDER + 1), "valid") == ORDER + 1) + ORDER
     if len(ends) < LEAST:
         raise ValueError(f"calibrate(X=…): {len(ends)} complete quiet rows in a run; at least {LEAST} are needed")
@@ -109,11 +105,9 @@ def calibrate(pipe: Pipeline, X: ArrayLike, *, replicas: int = 200, seed: int = 
         new = float(np.clip(tried[-1][0] * step, PROMISED, 0.06))
         if any(np.isclose(new, known) for known, _ in tried):
             break
-        monitors = {
-            name: monitor if (rate := rates[name]) is None else changed(monitor, false_alarms=rate * new / promised)
-            for name, monitor in pipe.monitors.items()
-        }
-        tried.append((new, float(np.mean(_count(changed(pipe, monitors=monitors), made, names)))))
+        asked = {n: changed(pipe.monitors[n], false_alarms=rate * new / promised) for n, rate in rates.items()}
+        other = changed(pipe, monitors=dict(pipe.monitors) | asked)
+        tried.append((new, float(np.mean(_count(other, made, names)))))
     ask, got = max((one for one in tried if one[1] <= KEPT * promised), default=(np.nan, np.nan))
     return Calibration(promised, measured, low, high, ask, got, replicas, made.shape[1], len(ends))
 
@@ -127,8 +121,8 @@ def _count(pipe: Pipeline, made: np.ndarray, names: list[str]) -> np.ndarray:
 def _replicas(x: np.ndarray, ends: np.ndarray, count: int, length: int, rng: np.random.Generator) -> np.ndarray:
     """Streams (count, length, p): each column its autoregression, driven by whole rows of residuals drawn again."""
     p = x.shape[1]
-    center = np.median(x[ends], axis=0)
-    scale = np.where(x[ends].std(axis=0) > 0, x[ends].std(axis=0), 1.0)
+    center, scale = np.median(x[ends], axis=0), x[ends].std(axis=0)
+    scale[~(scale > 0)] = 1.0
     z = (x - center) / scale
     weights, left = np.zeros((p, ORDER)), np.zeros((len(ends), p))
     for j in range(p):

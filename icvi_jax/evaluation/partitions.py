@@ -21,8 +21,8 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
 
         ARI = (P − E) / ((A + B)/2 − E)
 
-    Two partitions that put all samples in one group, or each in its own, are the same: 1. Label names do not matter,
-    and −1 is a label like any other: leave noise out beforehand if it should not count.
+    Two partitions that put all samples in one group, or each in its own, are the same: 1. −1 is a label like any other:
+    leave noise out beforehand if it should not count.
 
     Examples
     --------
@@ -34,8 +34,7 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
     first, second = np.asarray(a), np.asarray(b)
     if first.ndim != 1 or first.shape != second.shape or not first.size:
         raise ValueError(f"a and b must be labels of the same samples, got shapes {first.shape} and {second.shape}")
-    i = np.unique(first, return_inverse=True)[1]
-    j = np.unique(second, return_inverse=True)[1]
+    i, j = (np.unique(labels, return_inverse=True)[1] for labels in (first, second))
     both = np.unique(np.stack([i, j]), axis=1, return_counts=True)[1]
     # Python integers: the products of pair counts exceed 2⁶³ at about 80,000 samples.
     P, A, B, n = (

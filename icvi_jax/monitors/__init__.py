@@ -43,14 +43,13 @@ def catalogue() -> tuple[MonitorEntry, ...]:
     """
     from icvi_jax.monitors import listing  # here: a monitor in the listing may import from this package
 
-    found = (part for part in vars(listing).values() if isinstance(part, type))
-    return tuple(_entry(part) for part in found if issubclass(part, (Monitor, SampleMonitor)))
-
-
-def _entry(monitor: type[Monitor] | type[SampleMonitor]) -> MonitorEntry:
-    name = _re.sub(r"(?<=[a-z])(?=[A-Z])", "-", monitor.__name__).lower()
-    purpose = (monitor.__doc__ or "").strip().splitlines()[0]
-    return MonitorEntry(name, monitor, issubclass(monitor, SampleMonitor), purpose)
+    entries = []
+    for part in vars(listing).values():
+        if isinstance(part, type) and issubclass(part, (Monitor, SampleMonitor)):
+            name = _re.sub(r"(?<=[a-z])(?=[A-Z])", "-", part.__name__).lower()
+            purpose = (part.__doc__ or "").strip().splitlines()[0]
+            entries.append(MonitorEntry(name, part, issubclass(part, SampleMonitor), purpose))
+    return tuple(entries)
 
 
 def __getattr__(name: str) -> type:

@@ -1,11 +1,10 @@
 r"""Agreement: so many nodes of a fleet have an alarm at once that it is no chance.
 
-If quiet nodes are independent of each other given the past, and each raises an alarm with a chance of at most q, the
-number A of alarms in a row of N nodes satisfies :math:`E[θ^A] ≤ e^{λ(θ−1)}`, λ = N q. So
-:math:`L_θ = θ^A e^{−λ(θ−1)}` is an e-value, and :math:`M_θ ← L_θ (M_θ + 1)`, Shiryaev–Roberts, is an e-detector:
-:math:`E[M_θ]` at any stopping time is at most its expectation. An incident where the mean of some :math:`M_θ` reaches R
-therefore comes at least R rows apart on average while nothing happens (Shin, Ramdas and Rinaldo, 2024). It sees many
-alarms in one row, and somewhat more than usual in many rows.
+If quiet nodes are independent given the past, each with a chance of at most q of an alarm, the number A of alarms in a
+row of N nodes satisfies :math:`E[θ^A] ≤ e^{λ(θ−1)}`, λ = N q. So :math:`L_θ = θ^A e^{−λ(θ−1)}` is an e-value, and
+:math:`M_θ ← L_θ (M_θ + 1)`, Shiryaev–Roberts, is an e-detector: incidents where the mean of some :math:`M_θ` reaches R
+come at least R rows apart on average while nothing happens (Shin, Ramdas and Rinaldo, 2024). It sees many alarms in one
+row, and somewhat more than usual in many rows.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ class Agreement:
         self.row, self.begun, self.alarms, self.evidence = -1, -1, 0, [0.0] * len(RATIOS)
 
     def add(self, row: int, alarms: int = 1) -> bool:
-        """Count alarms of a row; True where there are now so many that an incident begins.
+        """Count alarms of a row, also one by one; True where there are now so many that an incident begins.
 
-        Alarms of a row may come one by one. Those of an earlier row count as of the present one, and what else comes in
-        the row of an incident belongs to that.
+        Those of an earlier row count as of the present one, and the rest of the row of an incident belongs to it.
         """
         if row <= self.begun:
             return False

@@ -31,8 +31,8 @@ class Listener(ABC):
 class Monitor(Listener):
     """A pair of pure functions, `init` and `step`, that watches one index.
 
-    A subclass is a `spec` with two static fields, `name` (the key of its alarm in a reading) and `index` (the name of
-    the index it watches); a pipeline sets both from the key of the monitor.
+    A subclass is a `spec` with two static fields, `name` (of its alarm in a reading) and `index` (that it watches); a
+    pipeline sets both from the key of the monitor.
 
     Examples
     --------

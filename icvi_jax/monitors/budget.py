@@ -1,9 +1,8 @@
 """Budget: the false alarms a user accepts, for all streams together, turned into a rate per sample.
 
-A threshold learned from a few hundred samples cannot be certain about what happens once in a million. Down to 1e-4 per
-sample and stream the rate is kept within `KEPT` on everything that was tried. A smaller budget is kept by agreement:
-the monitors stay at 1e-4, and what is promised are *incidents*, rows at which so many streams have raised an alarm that
-quiet ones would not, if they do not depend on each other (`icvi_jax.monitors.agreement`).
+What happens once in a million cannot be learned from a few hundred samples. Down to 1e-4 per sample and stream the rate
+is kept within `KEPT` on everything that was tried. With a smaller budget the monitors stay at 1e-4, and what is
+promised are *incidents*: rows at which more streams raise an alarm than quiet ones would (see `agreement.py`).
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ SECONDS = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629746.0}
 
 
 def amount(text: str) -> tuple[float, str]:
-    """How many false alarms a text names, and in what, such as (20.0, "day"); whether they can be promised depends on
-    the streams."""
+    """How many false alarms a text names, and in what, such as (20.0, "day")."""
     found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(?:/\s*(hour|day|week|month|[0-9._eE+]+)\s*)?", str(text))
     try:
         alarms, over = (float(found[1]), found[2] or "1") if found else (0.0, "")
@@ -64,9 +62,8 @@ class Budget(NamedTuple):
 
     Examples
     --------
-    >>> import icvi_jax as icvi
-    >>> icvi.Budget.of(10 / 10_000).rate
-    0.001
+    >>> print(Budget.of(10 / 10_000))
+    at most about 10 false alarms in 10,000 samples
     """
 
     rate: float
@@ -122,11 +119,8 @@ class Budget(NamedTuple):
     def over(self, monitors: Mapping[str, M]) -> dict[str, M]:
         """The monitors with the rate divided over those that take one.
 
-        Examples
-        --------
         >>> import icvi_jax as icvi
-        >>> shared = icvi.Budget.of(20, per="day", streams=340, interval=600).over({"change": icvi.Change()})
-        >>> shared["change"].false_alarms
+        >>> Budget.of(20, per="day", streams=340, interval=600).over({"change": icvi.Change()})["change"].false_alarms
         0.000408...
         """
         taking = sum(rate_of(monitor) is not None for monitor in monitors.values())
@@ -142,28 +136,24 @@ class Budget(NamedTuple):
     def leaving_out(self, monitors: Mapping[str, Listener]) -> Budget:
         """This budget, which names the monitors that take no rate.
 
-        Examples
-        --------
         >>> import icvi_jax as icvi
-        >>> print(icvi.Budget.of(1e-3).leaving_out({"change": icvi.Change(), "xb": icvi.Distress()}))
-        at most about 10 false alarms in 10,000 samples; nothing is promised for alarms of xb
+        >>> Budget.of(1e-3).leaving_out({"change": icvi.Change(), "xb": icvi.Distress()}).outside
+        ('xb',)
         """
         return self._replace(outside=tuple(name for name, monitor in monitors.items() if rate_of(monitor) is None))
 
     def among(self, streams: int) -> Budget:
         """The same rate over another number of streams."""
         share = 1.0 if self.per == "sample" else streams / self.streams
-        one = self
-        if self.agree > 1:
-            rows = self.rows * self.streams / streams
-            one = self._replace(agree=_agreement(streams, rows).needed, rows=rows)
-        return one._replace(streams=streams, samples=self.samples * share)
+        among = self._replace(streams=streams, samples=self.samples * share)
+        if self.agree == 1:
+            return among
+        rows = self.rows * self.streams / streams
+        return among._replace(agree=_agreement(streams, rows).needed, rows=rows)
 
     def measured(self, alarms: int, samples: int) -> str:
         """How many alarms there were, in the unit of the budget; `samples` are those of all streams together.
 
-        Examples
-        --------
         >>> Budget.of(20, per="day", streams=340, interval=600).measured(31, 3 * 340 * 144)
         '31 alarms, 10.3 a day'
         """
@@ -176,13 +166,10 @@ class Budget(NamedTuple):
     def parse(cls, text: str, streams: int = 1, interval: float | None = None) -> Budget:
         """The budget from a text: "10/10000" samples, "2/hour", "20/day", "1/week" or "2/month".
 
-        Examples
-        --------
         >>> Budget.parse("10/10000").rate, Budget.parse("20/day", streams=340, interval=600).per
         (0.001, 'day')
         """
-        alarms, per = amount(text)
-        return cls.of(alarms, per, streams, interval)
+        return cls.of(*amount(text), streams, interval)
 
     @classmethod
     def of(cls, alarms: float, per: str = "sample", streams: int = 1, interval: float | None = None) -> Budget:
@@ -199,8 +186,6 @@ class Budget(NamedTuple):
         --------
         >>> print(Budget.of(20, per="day", streams=340, interval=600))
         at most about 20 false alarms a day over 340 nodes
-        >>> Budget.of(10 / 10_000).rate
-        0.001
         """
         number("Budget", "alarms", alarms, 0 < alarms < float("inf"), "a positive number")
         one_of("Budget", "per", per, ("sample", *SECONDS))

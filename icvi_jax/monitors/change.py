@@ -56,36 +56,22 @@ class Tails(NamedTuple):
 
 
 class ChangeState(NamedTuple):
-    """About 60 numbers per column, 23 of them its last values.
+    """About 60 numbers per column, 23 of them its last values, and a dozen per stream (*streams)."""
 
-    Attributes
-    ----------
-    time : (*streams), rows so far with at least one value.
-    since, ready : (*streams), rows since the last firing; whether a block was closed since.
-    open, peak : (*streams), rows in the open block and the largest L in it.
-    blocks, exceeded : (*streams), blocks so far; those above the threshold.
-    threshold, excess, reserve : (*streams), u, b and κ: the tail of the whole stream.
-    views : state of the columns.
-    tails : of the columns.
-    index_tails : (1, q, *streams), of the indices; None without indices.
-    armed : (q, *streams), boolean: the index may fire.
-    season : usual values of the columns in each row of a season; None without seasons.
-    """
-
-    time: Array
-    since: Array
-    ready: Array
-    open: Array
-    peak: Array
-    blocks: Array
-    exceeded: Array
-    threshold: Array
-    excess: Array
-    reserve: Array
-    views: views.Views
-    tails: Tails
-    index_tails: Tails | None = None
-    armed: Array | None = None
+    time: Array  # rows so far with at least one value
+    since: Array  # rows since the last firing
+    ready: Array  # whether a block was closed since
+    open: Array  # rows in the open block
+    peak: Array  # the largest L in it
+    blocks: Array  # blocks so far
+    exceeded: Array  # those above the threshold
+    threshold: Array  # u; with b and κ, the tail of the whole stream
+    excess: Array  # b
+    reserve: Array  # κ
+    views: views.Views  # of the columns
+    tails: Tails  # of the columns
+    index_tails: Tails | None = None  # (1, q, *streams), of the indices
+    armed: Array | None = None  # (q, *streams), boolean: the index may fire
     season: seasons.SeasonState | seasons.AutoState | None = None
 
 
@@ -93,27 +79,23 @@ class ChangeState(NamedTuple):
 class Change(SampleMonitor):
     r"""Raise an alarm when a column leaves its level, drifts or jumps; names the column. Needs no options.
 
-    Each column is modelled with its own level, spread and memory, learned so that neither error codes nor changes teach
-    it anything (see `monitors/change_statistics.py`). Three views of it, level, drift and jump, learn from their
-    block maxima how large quiet values get: with mean μ, spread s and number n of the maxima a value y is
-    :math:`u = (y − μ)/σ + .5772` scales up its Gumbel tail, :math:`σ = .7797 \max(s, .2)(1 + 2/n)`. The largest over
-    columns and views, less the logarithm of how many there are, is L. The tail of L is learned for the stream as a
-    whole: a threshold that one block in ten exceeds, and by how much; an alarm is raised where that tail, and a reserve
-    that rises with every alarm, leave a chance below `false_alarms` · 15. docs/reference/definitions.md has it in full.
-
-    Indices may be channels too: y is the logarithm of the index, large is bad. They share half of the false alarms.
+    Each column is modelled with its own level, spread and memory, which neither error codes nor changes teach anything.
+    Three views of it, level, drift and jump, learn from their block maxima how large quiet values get: with mean μ,
+    spread s and number n of the maxima a value y is :math:`u = (y − μ)/σ + .5772` scales up its Gumbel tail,
+    :math:`σ = .7797 \max(s, .2)(1 + 2/n)`. The largest, less the logarithm of how many there are, is L. An alarm is
+    raised where the tail of L, learned for the stream as a whole, and a reserve that rises with every alarm leave a
+    chance below `false_alarms` · 15. docs/reference/definitions.md has it in full.
 
     The alarm's `cause` is the column (−1: quiet, or an index), `p` the chance that a quiet block gets as high (NaN
-    where nothing has a value), and the score −log10 p. `standing` is always False: there is no "recovered".
-
-    A missing value only concerns its own column. A row without any value changes nothing.
+    where nothing has a value), and the score −log10 p. `standing` is always False: there is no "recovered". A missing
+    value only concerns its own column; a row without any value changes nothing.
 
     Parameters
     ----------
     false_alarms : alarms per sample in a quiet stream. Rates down to 1e-3 are kept on real streams;
         1e-4 may be several times as many (see `icvi_jax.monitors.budget`).
     silent : rows at the start without alarms.
-    indices : names of indices that are channels too.
+    indices : names of indices that are channels too, by their logarithm; they share half of the false alarms.
     season : rows in a cycle, such as 144 for a day of ten-minute means. The usual value of each column at that row is
         subtracted first (see `icvi_jax.monitors.seasons`), and the first cycle is only learned. "auto" finds it while
         rows come, among usual lengths up to 336 rows, and then begins anew. None: no cycle.

@@ -1,16 +1,9 @@
-r"""Views: how unusual the last values of a column are, seen as a level, as a slow drift and as a jump.
+"""Views: how unusual the last values of a column are, seen as a level, as a slow drift and as a jump.
 
-Every column is modelled as a level m with a memory φ: :math:`x_t − m = φ (x_{t−1} − m) + σ e_t`. Level, spread, memory
-and σ start from medians of the first nine values and learn late, from the value `LAG` rows ago, with everything far
-away clipped: an error code teaches nothing, and a change is not learned before it could be seen. With the residuals
-:math:`e_i` of the newest rows, clipped at ±3 and written :math:`ê_i`, and q, q₂ the squared weights of m, m₂:
-
-- *level*: :math:`\bigl(\max_k (\sum_{i<k} ê_i)^2/(k + q k^2)\bigr)^{3/4}` over windows of 2 to 20 rows;
-- *slow*: :math:`(|F|/\sqrt{Q + q_2 W^2})^{3/2}`, F a sum that fades with .98, about a level m₂ that forgets slowly;
-- *jump*: the step between the last two values and the two before, in σ, less what the neighbours take back: a lone
-  spike is hardly a jump. The view is its power 7/4, and beyond 4.2σ a logarithm, so that heavy tails are exponential.
-
-After an alarm a column begins again from the median of its last three values; spread, memory and σ are kept.
+Every column is modelled as a level m with a memory φ, x_t − m = φ (x_{t−1} − m) + σ e_t; "Column" in
+docs/reference/definitions.md has the formulas, with the same letters. It starts from medians and learns late, from the
+value `LAG` rows ago, with everything far away clipped: an error code teaches nothing, and a change is not learned
+before it could be seen.
 """
 
 from __future__ import annotations
@@ -43,45 +36,31 @@ STILL, KNOWN = 15, 20
 
 
 class Views(NamedTuple):
-    """What is known of each column; every field is (p, *streams).
+    """What is known of each column; every field is (p, *streams)."""
 
-    Attributes
-    ----------
-    ring : (23, p, *streams), the last values, the oldest first.
-    seen, begun : values so far; values since the column (re)started, up to 9.
-    age : values since this regime began.
-    constant : all values since the start were the same.
-    mean, slow_mean : m and m₂; `weight` counts what they learned from, `share`, `slow_share` are q and q₂.
-    square, product, noise : variance about m, covariance with the value before, variance of residuals; `learned`
-        counts.
-    drift, fade, fade2 : F, W and Q of the slow view.
-    repeats, mode, votes, held : share of repeats; the most frequent value, its votes and its share.
-    still, moves : values since the last move; moves after a long rest.
-    """
-
-    ring: Array
-    seen: Array
-    begun: Array
-    age: Array
-    constant: Array
-    mean: Array
-    slow_mean: Array
-    weight: Array
-    share: Array
-    slow_share: Array
-    square: Array
-    product: Array
-    noise: Array
-    learned: Array
-    drift: Array
-    fade: Array
-    fade2: Array
-    repeats: Array
-    mode: Array
-    votes: Array
-    held: Array
-    still: Array
-    moves: Array
+    ring: Array  # (23, p, *streams), the last values, the oldest first
+    seen: Array  # values so far
+    begun: Array  # values since the column (re)started, up to 9
+    age: Array  # values since this regime began
+    constant: Array  # all values since the start were the same
+    mean: Array  # m
+    slow_mean: Array  # m₂
+    weight: Array  # counts what they learned from
+    share: Array  # q
+    slow_share: Array  # q₂
+    square: Array  # variance about m
+    product: Array  # covariance with the value before
+    noise: Array  # variance of residuals
+    learned: Array  # counts what these three learned from
+    drift: Array  # F
+    fade: Array  # W
+    fade2: Array  # Q
+    repeats: Array  # share of values that repeat the one before
+    mode: Array  # the most frequent value
+    votes: Array  # for it
+    held: Array  # its share
+    still: Array  # values since the last move
+    moves: Array  # moves after a long rest
 
 
 def start(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> Views:
@@ -93,18 +72,10 @@ def start(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object)
 
 
 def take(state: Views, x: Array, there: Array) -> tuple[Views, Array, Array, Array]:
-    """Process a row.
+    """Process a row x (p, *streams); `there` is False in holes.
 
-    Parameters
-    ----------
-    x, there : (p, *streams), the values, and False in holes; a hole concerns its own column only.
-
-    Returns
-    -------
-    state
-    y : (3, p, *streams), level, slow and jump; 0 where there is no value.
-    known : (3, p, *streams), whether there is one.
-    rest : (p, *streams), values per long rest where the column moves after one and hardly ever does; 0 elsewhere.
+    Returns the state; the views (3, p, *streams), 0 where unknown; where they are known; and, where a column moves that
+    hardly ever does, its values per long rest (p, *streams), 0 elsewhere.
     """
     xp = namespace(x)
     zero, one = xp.zeros_like(x), xp.ones_like(x)
@@ -191,7 +162,7 @@ def _clip(a: Array, limit: float | Array) -> Array:
 
 
 def _counted(state: Views, x: Array, there: Array) -> tuple[Views, Array, Array]:
-    """The state with repeats, mode and rests counted; where the column moved, and where it did after a long rest."""
+    """Count repeats, mode and rests; also where the column moved, and where it did after a long rest."""
     xp = namespace(x)
     old = state.seen >= 1
     same, one = x == state.ring[RING - 1, ...], xp.ones_like(x)

@@ -1,14 +1,10 @@
-r"""Change as 0.2 defined it (`Change(version=1)`), kept for one version, for checkpoints and comparisons.
+"""Change as 0.2 defined it (`Change(version=1)`), kept for one version, for checkpoints and comparisons.
 
 Each feature has one number, the fourth root of the Calinski–Harabasz index of the partition {before, now} of its recent
-past: "now" a mean that forgets quickly (λ_f), "before" one that forgets slowly (λ_s) and is `LAG` rows late,
-
-.. math:: CH = \frac{(m_f − m_s)^2}{v\,(Q_f/W_f^2 + Q_s/W_s^2)},
-   \qquad W = Σ λ^{n−j}, \quad Q = Σ λ^{2(n−j)}, \quad m = Σ λ^{n−j} x_j / W,
-
-with v the variance of a value about the mean before it. Its options add views: slower means, distances |x − m_s|, and
-the gap J between the last two values and the two before, over the variance u of neighbours; the largest counts. The
-tail of each feature is learned from its block maxima (`icvi_jax.monitors.gumbel_tail`).
+past: "now" a mean m_f that forgets quickly, "before" one, m_s, that forgets slowly and is `LAG` rows late:
+CH = (m_f − m_s)² / (v (Q_f/W_f² + Q_s/W_s²)), W and Q the sums of weights and of their squares, v the variance of a
+value about the mean before it. Options add views: slower means, distances |x − m_s|, and the gap between the last two
+values and the two before; the largest counts. Tails are learned from block maxima (`icvi_jax.monitors.gumbel_tail`).
 """
 
 from __future__ import annotations
@@ -64,11 +60,11 @@ def follow(mean: Mean, x: Array, where: Array, fade: Array) -> tuple[Mean, Array
     return Mean(weight, squares, mean.mean + e * _inverse(weight)), e
 
 
-def learn(variance: Variance, square: Array, where: Array, fade: Array, outlying: float = OUTLYING) -> Variance:
+def learn(variance: Variance, square: Array, where: Array, fade: Array) -> Variance:
     """The variance after one more square."""
     xp = namespace(square)
     v, learned = variance.value, advance(variance.learned, where)
-    square = xp.where(learned <= FREE, square, smaller(square, outlying * v))
+    square = xp.where(learned <= FREE, square, smaller(square, OUTLYING * v))
     gain = larger(1 / (xp.astype(learned, square.dtype) + 1), 1 - fade)
     return Variance(xp.where(where, v + gain * (square - v), v), learned)
 
@@ -84,12 +80,6 @@ def _inverse(weight: Array) -> Array:
     return 1 / larger(weight, namespace(weight).ones_like(weight))
 
 
-def blank(mean: Mean, where: Array) -> Mean:
-    """An empty mean."""
-    xp = namespace(mean.weight)
-    return Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean))
-
-
 LEAST_MOVE = 0.03
 """Smallest u as a share of v: in a signal that hardly ever moves, a small move is not a jump."""
 
@@ -100,24 +90,10 @@ BACK = 3
 def _leap(
     rough: Variance, x: Array, ring: Array, able: Array, moves: Array, v: Array, steady: Array
 ) -> tuple[Variance, Array, Array, Array]:
-    """Process a row.
+    """The view of jumps after a row x: `rough`, y and where it is known as of `_take`, and the factor for other views.
 
-    Parameters
-    ----------
-    rough : half the mean square of differences so far.
-    x : (p, *streams), the values.
-    ring : (lag, p, *streams), the rows before, the oldest first; NaN in holes.
-    able : (p, *streams), whether there may be a contrast.
-    moves : (p, *streams), where the last two rows of the ring are of one regime of a feature that is alive.
-    v : (p, *streams), the variance about the mean before; 0 while unknown.
-    steady : forgetting of variances.
-
-    Returns
-    -------
-    rough
-    y : (p, *streams), the fourth root of the contrast; 0 where there is none.
-    known : (p, *streams), whether there is one.
-    scale : (p, *streams), the factor for the y of other views.
+    `rough` is half the mean square of differences; `moves` is where the last two rows of the ring are of one regime of
+    a feature that is alive, `able` where there may be a contrast; v is 0 while unknown.
     """
     xp = namespace(x)
     first, second, third = (ring[-k, ...] for k in range(1, BACK + 1))
@@ -173,25 +149,15 @@ class View(NamedTuple):
 
 
 class ContrastState(NamedTuple):
-    """What is known of each feature.
+    """What is known of each feature, (p, *streams)."""
 
-    Attributes
-    ----------
-    views : the feature itself; where asked for, the slower view and that of distances.
-    age : (p, *streams), rows since the feature's regime began.
-    last, repeats, constant : (p, *streams), the last value (NaN: none yet), the share of values that repeat the one
-        before, and whether all were the same so far.
-    ring : (lag, p, *streams), the last rows, the oldest first; NaN in holes.
-    rough : what jumps are measured by; None where they are not asked for.
-    """
-
-    views: tuple[View, ...]
-    age: Array
-    last: Array
-    repeats: Array
-    constant: Array
-    ring: Array
-    rough: Variance | None = None
+    views: tuple[View, ...]  # the feature itself; where asked for, the slower view and that of distances
+    age: Array  # rows since the feature's regime began
+    last: Array  # NaN: none yet
+    repeats: Array  # the share of values that repeat the one before
+    constant: Array  # all were the same so far
+    ring: Array  # (lag, p, *streams), the last rows, the oldest first; NaN in holes
+    rough: Variance | None = None  # what jumps are measured by
 
 
 class Settings(NamedTuple):
@@ -203,16 +169,14 @@ class Settings(NamedTuple):
     mute: Array
 
 
-def _start(
-    views: int, leaps: bool, lag: int, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object
-) -> ContrastState:
-    """The state before any sample, with so many views, and that of jumps where `leaps`."""
-    zero = xp.zeros((features, *streams), dtype=dtype)
-    none = xp.zeros((features, *streams), dtype=xp.int32)
+def _start(options: Options, shape: tuple[int, ...], xp: Namespace, dtype: object) -> ContrastState:
+    """The state before any sample."""
+    zero, none = (xp.zeros(shape, dtype=one) for one in (dtype, xp.int32))
     mean = Mean(zero, zero, zero)
-    ring = xp.zeros((lag, features, *streams), dtype=dtype)
-    rough = Variance(zero, none) if leaps else None
-    return ContrastState((View(mean, mean, zero, none),) * views, none, zero + xp.nan, zero, none == 0, ring, rough)
+    views = (View(mean, mean, zero, none),) * (1 + options.slower + options.spread)
+    rough = Variance(zero, none) if options.jumps else None
+    ring = xp.zeros((LAG, *shape), dtype=dtype)
+    return ContrastState(views, none, zero + xp.nan, zero, none == 0, ring, rough)
 
 
 def _take(
@@ -222,71 +186,51 @@ def _take(
     time: Array,
     fresh: Array,
     settings: Settings,
-    slower: bool,
-    spread: bool,
+    options: Options,
 ) -> tuple[ContrastState, Array, Array]:
-    """Process a row.
+    """The state after a row; the fourth root of CH (p, *streams), 0 where unknown; and where it is known.
 
-    Parameters
-    ----------
-    x, there : (p, *streams), the values, and False in holes; a row without any value changes nothing.
-    time : (*streams), integer: rows before this one.
-    fresh : (*streams), whether a new regime has begun with the row before: means are emptied, variances kept.
-    settings : of the first view.
-    slower, spread : which other views there are.
-
-    Returns
-    -------
-    state
-    y : (p, *streams), the fourth root of CH; 0 where it has none.
-    known : (p, *streams), whether it has one.
+    `there` is False in holes, `time` counts the rows before; where it is `fresh`, a regime began with the row before.
     """
     xp = namespace(x)
-    lag, row = state.ring.shape[0], xp.any(there, axis=0)
+    row = xp.any(there, axis=0)
 
     # Repeated values of a counter that rarely changes do not count; a constant feature begins with its first change.
     same = there & (x == state.last)
     gain = larger(1 / xp.astype(larger(time, xp.ones_like(time)), x.dtype), xp.full_like(x[0, ...], SLOWEST))
     turned = there & (time >= 1)
     repeats = xp.where(turned, state.repeats + gain * (xp.astype(same, x.dtype) - state.repeats), state.repeats)
-    wakes = row & state.constant & (time >= lag)
+    wakes = row & state.constant & (time >= LAG)
     constant = state.constant & ~(there & ((x < state.last) | (x > state.last)))
     none = xp.zeros_like(state.age)
     age = xp.where(wakes, none, xp.where(fresh, none + 1, state.age))
 
     z = state.ring[0, ...]
-    late = there & (age >= lag) & ~xp.isnan(z)
+    late = there & (age >= LAG) & ~xp.isnan(z)
     z = xp.where(late, z, xp.zeros_like(z))
     old = [_blank(view, wakes | fresh) for view in state.views]
     quick, calm = (xp.full_like(x, fade) for fade in SLOWER)
     slow = settings._replace(fast=quick, slow=calm)
     views = [_look(old[0], x, z, there, late, settings)]
-    if slower:
+    if options.slower:
         views.append(_look(old[1], x, z, there, late, slow))
-    if spread:
+    if options.spread:
         first = views[0]
         scale = xp.sqrt(xp.where(first.variance > 0, first.variance, xp.ones_like(x)))
         far, ago = (smaller(xp.abs(a - first.before.mean) / scale, xp.full_like(x, FAR)) for a in (x, z))
         sure = (first.before.weight > WEIGHTY) & (first.variance > 0)
         views.append(_look(old[-1], far, ago, there & sure, late & sure, slow))
 
-    able = there & (age >= lag + SETTLED) & ~(repeats > settings.mute)
+    able = there & (age >= LAG + SETTLED) & ~(repeats > settings.mute)
     y, known = zip(*(_contrast(view, able) for view in views))
     contrast, some, rough = reduce(larger, y), reduce(lambda a, b: a | b, known), state.rough
     if rough is not None:
         moves, v = there & ~constant & (age >= BACK), views[0].variance
         rough, leap, leaps, scale = _leap(rough, x, state.ring, able, moves, v, settings.steady)
         contrast, some = larger(contrast * scale, leap), some | leaps
-    new = ContrastState(
-        tuple(views),
-        advance(age, row),
-        xp.where(there, x, state.last),
-        repeats,
-        constant,
-        _pushed(state.ring, xp.where(there, x, xp.full_like(x, xp.nan)), row),
-        rough,
-    )
-    return new, contrast, some
+    pushed = xp.concat([state.ring[1:, ...], xp.where(there, x, xp.full_like(x, xp.nan))[None, ...]], axis=0)
+    ring, last = xp.where(row, pushed, state.ring), xp.where(there, x, state.last)
+    return ContrastState(tuple(views), advance(age, row), last, repeats, constant, ring, rough), contrast, some
 
 
 def _look(view: View, x: Array, z: Array, there: Array, late: Array, settings: Settings) -> View:
@@ -309,13 +253,9 @@ def _contrast(view: View, able: Array) -> tuple[Array, Array]:
 
 def _blank(view: View, where: Array) -> View:
     """The view with empty means; its variance is kept."""
-    return view._replace(now=blank(view.now, where), before=blank(view.before, where))
-
-
-def _pushed(ring: Array, row: Array, where: Array) -> Array:
-    """The ring with a new row and without the oldest."""
-    xp = namespace(ring)
-    return xp.where(where, xp.concat([ring[1:, ...], row[None, ...]], axis=0), ring)
+    xp = namespace(view.variance)
+    now, before = (Mean(*(xp.where(where, xp.zeros_like(a), a) for a in mean)) for mean in (view.now, view.before))
+    return view._replace(now=now, before=before)
 
 
 class Options(NamedTuple):
@@ -327,40 +267,24 @@ class Options(NamedTuple):
     season: int
     q: int
 
-    @property
-    def views(self) -> tuple[bool, bool, bool]:
-        return self.slower, self.spread, self.jumps
-
 
 class FirstState(NamedTuple):
-    """O(p) numbers per stream and a ring of rows; with seasons also a ring of one season.
+    """O(p) numbers per stream and a ring of rows; with seasons also a ring of one season."""
 
-    Attributes
-    ----------
-    time : (*streams), rows so far with at least one value.
-    since : (*streams), rows since the last firing; means are emptied in the row after one.
-    ready : (*streams), boolean: a block was closed since.
-    open : (*streams), values in the open block.
-    contrast : state of the features.
-    tail : how large quiet values get, (p + q, *streams): the features, then the indices.
-    armed : (q, *streams), boolean: the index may fire; None without indices.
-    season : usual values of the features in each row of a season; None without seasons.
-    """
-
-    time: Array
-    since: Array
-    ready: Array
-    open: Array
+    time: Array  # rows so far with at least one value
+    since: Array  # rows since the last firing; means are emptied in the row after one
+    ready: Array  # a block was closed since
+    open: Array  # values in the open block
     contrast: ContrastState
-    tail: tail.Tail
-    armed: Array | None
+    tail: tail.Tail  # (p + q, *streams): the features, then the indices
+    armed: Array | None  # (q, *streams): the index may fire
     season: seasons.SeasonState | None = None
 
 
 def start(options: Options, features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> FirstState:
     """The state before any sample."""
     none = xp.zeros(streams, dtype=xp.int32)
-    tails = tail.start((features, *streams), xp, dtype, SEEN, *WHITE[options.views])
+    tails = tail.start((features, *streams), xp, dtype, SEEN, *WHITE[options.slower, options.spread, options.jumps])
     if options.q:
         others = tail.start((options.q, *streams), xp, dtype)
         tails = tail.Tail(*(xp.concat(pair, axis=0) for pair in zip(tails, others)))
@@ -369,7 +293,7 @@ def start(options: Options, features: int, streams: tuple[int, ...], xp: Namespa
         since=none + APART,
         ready=none == 0,
         open=none,
-        contrast=_start(1 + options.slower + options.spread, options.jumps, LAG, features, streams, xp, dtype),
+        contrast=_start(options, (features, *streams), xp, dtype),
         tail=tails,
         armed=xp.ones((options.q, *streams), dtype=xp.bool) if options.q else None,
         season=seasons.start(options.season, features, streams, xp, dtype) if options.season else None,
@@ -392,7 +316,7 @@ def step(
     floor, memory, alpha = (cast(value, x) for value in (FLOOR, tail.MEMORY, rate))
     settings = Settings(*(cast(value, x) for value in (FAST, SLOW, STEADY, MUTE)))
     none, row = xp.zeros_like(t), xp.any(there, axis=0)
-    now, y, known = _take(state.contrast, x, there, t, state.since == 1, settings, options.slower, options.spread)
+    now, y, known = _take(state.contrast, x, there, t, state.since == 1, settings, options)
     p, tested, armed = x.shape[0], known, state.armed
     if options.q:
         more, ok = read_indices(heard, row, x[0, ...])

@@ -1,5 +1,4 @@
-"""Distress: from one index, find something new (a spike), that it was learned, or that the clusterer does not learn
-it."""
+"""Distress: from one index, find a spike, that it was learned, or that the clusterer does not learn it."""
 
 from __future__ import annotations
 
@@ -26,33 +25,21 @@ FINEST = 1e-5
 
 
 class DistressState(NamedTuple):
-    """A dozen numbers per stream, each (*streams); y below is the index on a log scale, large is bad.
+    """A dozen numbers per stream, each (*streams); y below is the index on a log scale, large is bad."""
 
-    Attributes
-    ----------
-    learned : values the level was learned from.
-    level, spread : running level m and spread s of y while it is quiet; frozen during an episode.
-    watching, peak, age : a spike came and is not over; the largest y since; samples since.
-    standing, home, top : whether there is distress; the level before it; y when patience ended.
-    lowest : lowest level since warm-up or the last distress.
-    troubled : samples since the spike or distress began.
-    score : the last score, for samples that cannot be used.
-    threshold : state of a learned threshold; None without one.
-    """
-
-    learned: Array
-    level: Array
-    spread: Array
-    watching: Array
-    peak: Array
-    age: Array
-    standing: Array
-    home: Array
-    top: Array
-    lowest: Array
-    troubled: Array
-    score: Array
-    threshold: Threshold | None = None
+    learned: Array  # values the level was learned from
+    level: Array  # m of y while it is quiet; frozen during an episode, as is the spread
+    spread: Array  # s
+    watching: Array  # a spike came and is not over
+    peak: Array  # the largest y since
+    age: Array  # samples since
+    standing: Array  # whether there is distress
+    home: Array  # the level before it
+    top: Array  # y when patience ended
+    lowest: Array  # lowest level since warm-up or the last distress
+    troubled: Array  # samples since the spike or distress began
+    score: Array  # the last score, for samples that cannot be used
+    threshold: Threshold | None = None  # where it is learned
 
 
 @spec
@@ -71,19 +58,15 @@ class Distress(Monitor):
 
     .. math:: m ← m + g\, \mathrm{clip}(e, ±3s), \quad s ← s + g\,(1.2533 \min(|e|, 3s) − s),
 
-    without the clip for the first ten. A constant index has no spread and would clip everything for ever, so the first
-    value that differs, unless it is a spike, starts the level again with n = 0.
-
-    A signed index has no logarithm and no factor: y is the index itself, f = `factor` · s, and 0.2 becomes 0. Samples
-    that are missing and values that are NaN, infinite or, for a positive index, not positive change nothing.
-    Multiplying a positive index by a constant changes no code.
+    without the clip for the first ten. A constant index has no spread: the first value that differs, unless it is a
+    spike, starts the level again with n = 0. A signed index has no logarithm and no factor: y is the index itself,
+    f = `factor` · s, and 0.2 becomes 0. Samples that are missing and values that are NaN, infinite or, for a positive
+    index, not positive change nothing.
 
     The **score** is 0 without a spike or distress. Otherwise it says how many thresholds f the index is above its last
-    good level :math:`m_0`, and grows with time:
+    good level :math:`m_0`, and grows with time, so that a fleet can be ranked by it:
 
     .. math:: \max(0, (y − m_0)/f) \; (1 + \text{samples}/\text{patience}).
-
-    It does not depend on the units of the index, so a fleet can be ranked by it. Samples that cannot be used repeat it.
 
     With `false_alarms` the threshold θ of a spike is learned: from the largest y − m of each quiet block of 15 values,
     so that a quiet stream raises about so many spikes a sample (`monitors/gumbel_tail.py`). The score counts that θ,

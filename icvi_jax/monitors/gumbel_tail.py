@@ -37,21 +37,13 @@ CERTAIN = 4.0
 
 
 class Tail(NamedTuple):
-    """Channels of one stream or of a fleet, each field of one shape.
+    """Channels of one stream or of a fleet, each field of one shape."""
 
-    Attributes
-    ----------
-    learned : n, number of maxima learned from; a given start counts as some.
-    level, square : mean μ and squared spread s² of the maxima.
-    blocks : complete blocks among them, counted up to `BLOCKS`.
-    peak : the largest value of the open block; −inf where it has none.
-    """
-
-    learned: Array
-    level: Array
-    square: Array
-    blocks: Array
-    peak: Array
+    learned: Array  # n, number of maxima learned from; a given start counts as some
+    level: Array  # μ
+    square: Array  # s²
+    blocks: Array  # complete blocks among the maxima, counted up to `BLOCKS`
+    peak: Array  # the largest value of the open block; −inf where it has none
 
 
 def start(
@@ -102,12 +94,7 @@ def heard(tail: Tail, y: Array, where: Array) -> Tail:
 def learn(tail: Tail, fires: Array, e: Array, closes: Array, memory: Array, feed: float = FEED) -> Tail:
     """The tail after alarms and the ends of blocks.
 
-    Parameters
-    ----------
-    fires : where the channel learns from `e`, which is `fed` beforehand.
-    closes : where the block ends: channels that heard a value learn from the largest.
-    memory : how many maxima are remembered.
-    feed : a maximum counts as at most so many spreads away from the mean.
+    Where it `fires` it learns from `e`, which is `fed` beforehand; where the block `closes`, from the largest value.
     """
     xp = namespace(tail.level)
     closes = closes & (tail.peak > -xp.inf)

@@ -11,11 +11,7 @@ from icvi_jax.types import Array
 
 
 def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -> tuple[Array, Array]:
-    """How bad an index value is, and whether it can be used.
-
-    ::
-
-        y = log value (positive) or value (signed), with the sign turned if goal is "max"
+    """How bad an index value is: y = log value (positive) or value (signed), with the sign turned if goal is "max".
 
     Parameters
     ----------
@@ -40,8 +36,9 @@ def badness(value: Array, seen: Array, goal: str, positive: bool, like: Array) -
     ok = seen & xp.isfinite(value)
     if positive:
         ok = ok & (value > 0)
-    safe = xp.where(ok, value, xp.ones_like(value) if positive else xp.zeros_like(value))
-    y = xp.log(safe) if positive else safe
+        y = xp.log(xp.where(ok, value, xp.ones_like(value)))
+    else:
+        y = xp.where(ok, value, xp.zeros_like(value))
     return (y if goal == "min" else -y), ok
 
 

@@ -1,14 +1,13 @@
 """Seasons: the usual value of a feature at this hour of the day, subtracted before anything is compared.
 
-The profile has one value for each row of a season. It is the mean over the seasons at first and later forgets, keeping
-nine tenths a season. A step enters it season by season, so its echo is small; a step in the first few seasons may raise
-another alarm a season later.
+The profile has one value for each row of a season: the mean over the seasons at first, later with nine tenths kept a
+season. A step enters it season by season, so its echo is small; one in the first few seasons may raise another alarm a
+season later.
 
-`season="auto"` finds the season while rows come, among the usual ones (`LENGTHS`: a day, a week, an hour, a minute at
-usual intervals). D_j is the mean squared step over j rows, in spreads, and D̄_m its mean over all lags up to m. Noise,
-drifts and random walks have D_m ≥ D̄_m; where a season of m rows explains a share of the variance, D_m falls short of
-D̄_m by that share (de Cheveigné & Kawahara's YIN), and so do D_2m and D_4m, unless it was another length nearby. Only
-the last 672 rows are kept.
+`season="auto"` finds the season while rows come, among the usual ones (`LENGTHS`). D_j is the mean squared step over j
+rows, in spreads, and D̄_m its mean over all lags up to m. Noise, drifts and random walks have D_m ≥ D̄_m; where a season
+of m rows explains a share of the variance, D_m falls short of D̄_m by that share (de Cheveigné & Kawahara's YIN), and
+so do D_2m and D_4m, unless it was another length nearby.
 """
 
 from __future__ import annotations
@@ -48,25 +47,15 @@ class SeasonState(NamedTuple):
 
 
 class AutoState(NamedTuple):
-    """What finds a season, and then knows it.
+    """What finds a season, and then knows it."""
 
-    Attributes
-    ----------
-    ring : (672, p, *streams), the last values, the oldest first; usual ones, as a profile, since a season was found.
-    rows : (*streams), rows so far.
-    heard : (p, *streams), values whose steps were measured.
-    steps : (lags, p, *streams), sums of the squared steps.
-    held : (lengths, *streams), rows since each length looks like the season.
-    period, known : (*streams), rows of the season, 0 while unknown; rows since it is known.
-    """
-
-    ring: Array
-    rows: Array
-    heard: Array
-    steps: Array
-    held: Array
-    period: Array
-    known: Array
+    ring: Array  # (672, p, *streams), the last values, the oldest first; a profile since a season was found
+    rows: Array  # (*streams), rows so far
+    heard: Array  # (p, *streams), values whose steps were measured
+    steps: Array  # (lags, p, *streams), sums of the squared steps
+    held: Array  # (lengths, *streams), rows since each length looks like the season
+    period: Array  # (*streams), rows of the season, 0 while unknown
+    known: Array  # (*streams), rows since it is known
 
 
 def seek(features: int, streams: tuple[int, ...], xp: Namespace, dtype: object) -> AutoState:

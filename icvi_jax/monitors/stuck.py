@@ -1,16 +1,4 @@
-r"""Stuck: a column that gives one value again and again, longer than it ever did.
-
-A *repeat* is a value equal to the one before it in its column; r is the number of repeats in the present run. From the
-n values before the run, R of them repeats, the chance of a repeat is :math:`q = (R + 1)/(n + 2)`, and that of r in a
-row in one of p columns :math:`P = \min(1, p\, q^r)`. The longest run before is L. An alarm is raised, once for a run,
-where
-
-.. math:: P < α, \qquad r ≥ 2 L + \text{least}, \qquad n ≥ \text{warm}.
-
-A column that never moved is not stuck, it is constant. The rate α holds for repeats that are independent of each other;
-for others, such as a light sensor at night, the condition on L does: the first night may raise an alarm, later ones do
-not.
-"""
+"""Stuck: a column that gives one value again and again, longer than it ever did."""
 
 from __future__ import annotations
 
@@ -25,33 +13,33 @@ from icvi_jax.types import Alarm, Array, DType, Namespace
 
 
 class StuckState(NamedTuple):
-    """O(p) numbers per stream, each (p, *streams).
+    """O(p) numbers per stream, each (p, *streams)."""
 
-    Attributes
-    ----------
-    last : the last value.
-    any : whether there was one.
-    run : repeats in the present run.
-    longest : repeats in the longest run before.
-    values, repeats : values before the present run, and how many of them are repeats.
-    said : whether the present run has raised an alarm.
-    """
-
-    last: Array
-    any: Array
-    run: Array
-    longest: Array
-    values: Array
-    repeats: Array
-    said: Array
+    last: Array  # the last value
+    any: Array  # whether there was one
+    run: Array  # repeats in the present run
+    longest: Array  # repeats in the longest run before
+    values: Array  # values before the present run
+    repeats: Array  # how many of them are repeats
+    said: Array  # whether the present run has raised an alarm
 
 
 @spec
 class Stuck(SampleMonitor):
-    """Raise an alarm when a column repeats one value longer than it ever did: a sensor that is stuck.
+    r"""Raise an alarm when a column repeats one value longer than it ever did: a sensor that is stuck.
 
-    The alarm's `cause` is the column, `p` the chance of such a run (at every sample), and the score −log10 p where an
-    alarm is raised. `standing` is always False.
+    A *repeat* is a value equal to the one before it in its column; r is the number of repeats in the present run. From
+    the n values before the run, R of them repeats, the chance of a repeat is :math:`q = (R + 1)/(n + 2)`, and that of r
+    in a row in one of p columns :math:`P = \min(1, p\, q^r)`. The longest run before is L. An alarm is raised, once for
+    a run, where
+
+    .. math:: P < α, \qquad r ≥ 2 L + \text{least}, \qquad n ≥ \text{warm}.
+
+    A column that never moved is constant, not stuck. α holds for independent repeats; for others, such as a light
+    sensor at night, the condition on L does: the first night may raise an alarm, later ones do not.
+
+    The alarm's `cause` is the column, `p` is P (at every sample), and the score −log10 p where an alarm is raised.
+    `standing` is always False.
 
     Parameters
     ----------
@@ -79,13 +67,11 @@ class Stuck(SampleMonitor):
     name: str | None = static(None)
 
     def __post_init__(self) -> None:
-        for field, (ok, words) in {
-            "false_alarms": (0 < self.false_alarms < 1, "a number in (0, 1)"),
-            "least": (self.least >= 1, "a positive number of rows"),
-            "warm": (self.warm >= 1, "a positive number of rows"),
-        }.items():
-            if is_number(getattr(self, field)):
-                number("Stuck", field, getattr(self, field), bool(ok), words)
+        if is_number(self.false_alarms):
+            number("Stuck", "false_alarms", self.false_alarms, 0 < self.false_alarms < 1, "a number in (0, 1)")
+        for field, rows in (("least", self.least), ("warm", self.warm)):
+            if is_number(rows):
+                number("Stuck", field, rows, rows >= 1, "a positive number of rows")
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -122,14 +108,8 @@ class Stuck(SampleMonitor):
         present = smaller(xp.where(there, logarithm, xp.zeros_like(logarithm)), xp.zeros_like(logarithm))
         least = xp.where(raised, xp.min(shown, axis=0), xp.min(present, axis=0))
         code = xp.astype(raised, xp.int32)
+        last = xp.where(there, x, state.last)
+        state = StuckState(last, state.any | there, run, longest, values, repeats, said | fires)
+        score = xp.where(raised, least * (-1 / math.log(10)), xp.zeros_like(least))
         cause = xp.where(raised, position(smallest(shown)), xp.full_like(code, -1))
-        state = StuckState(
-            xp.where(there, x, state.last), state.any | there, run, longest, values, repeats, said | fires
-        )
-        return state, Alarm(
-            code=code,
-            score=xp.where(raised, least * (-1 / math.log(10)), xp.zeros_like(least)),
-            standing=xp.zeros_like(raised),
-            cause=cause,
-            p=xp.exp(least),
-        )
+        return state, Alarm(code, score, xp.zeros_like(raised), cause, xp.exp(least))

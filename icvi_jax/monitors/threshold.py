@@ -38,22 +38,13 @@ LIMIT = 1 / tail.BLOCK
 
 
 class Threshold(NamedTuple):
-    """What is known of one index; each field (*streams).
+    """What is known of one index; each field (*streams)."""
 
-    Attributes
-    ----------
-    tail : of the distance d of the index above its level.
-    open : values in the open block.
-    ready : a block was closed since the last alarm.
-    reserve : κ, which rises with every lone sample that raised an alarm, and falls as fast as is promised.
-    last : the value before, on the log scale; ∞ before any.
-    """
-
-    tail: tail.Tail
-    open: Array
-    ready: Array
-    reserve: Array
-    last: Array
+    tail: tail.Tail  # of the distance d of the index above its level
+    open: Array  # values in the open block
+    ready: Array  # a block was closed since the last alarm
+    reserve: Array  # κ, which rises with every lone sample that raised an alarm, and falls as fast as is promised
+    last: Array  # the value before, on the log scale; ∞ before any
 
 
 def start(streams: tuple[int, ...], xp: Namespace, dtype: object) -> Threshold:

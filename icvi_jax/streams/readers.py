@@ -61,7 +61,16 @@ def read_gas(
     >>> recording.x.tolist(), recording.features, recording.changes
     ([[49.5, 57.5], [149.5, 157.5], [249.5, 257.5], [349.5, 357.5]], ('tgs2602_1', 'tgs2602_3'), [2])
     """
-    _check_gas(sensors, rows, start, length)
+    if not len(sensors) or len(set(sensors)) < len(sensors):
+        raise ValueError(f"sensors must be different numbers, at least one, got {tuple(sensors)!r}")
+    for sensor in sensors:
+        whole("read_gas", "sensors", sensor)
+        if sensor > len(SENSORS):
+            raise ValueError(f"sensors must be from 1 to {len(SENSORS)}, got {sensor}")
+    whole("read_gas", "rows", rows)
+    whole("read_gas", "start", start, 0)
+    if length is not None:
+        whole("read_gas", "length", length)
     chosen = [2 + sensor for sensor in sensors]
     means, times, points, pending = [], [], [], np.empty((0, len(GAS_COLUMNS)))
     blocks, stop = 0, None if length is None else start + length
@@ -82,24 +91,11 @@ def read_gas(
     if not kept or (length is not None and kept < length):
         few = f"{blocks} blocks of {rows} rows, too few for start={start}, length={length}"
         raise ValueError(f"{path}: the file has {few}")
-    mode = _number(np.concatenate(points))
+    _, first, which = np.unique(np.concatenate(points), axis=0, return_index=True, return_inverse=True)
+    mode = np.argsort(np.argsort(first))[which.reshape(-1)]  # in order of appearance
     changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
     names = tuple(SENSORS[sensor - 1] for sensor in sensors)
     return Recording(np.concatenate(means), mode, np.zeros(kept, bool), changes, "gas", names, np.concatenate(times))
-
-
-def _check_gas(sensors: Sequence[int], rows: int, start: int, length: int | None) -> None:
-    """Raise a ValueError for wrong arguments."""
-    if not len(sensors) or len(set(sensors)) < len(sensors):
-        raise ValueError(f"sensors must be different numbers, at least one, got {tuple(sensors)!r}")
-    for sensor in sensors:
-        whole("read_gas", "sensors", sensor)
-        if sensor > len(SENSORS):
-            raise ValueError(f"sensors must be from 1 to {len(SENSORS)}, got {sensor}")
-    whole("read_gas", "rows", rows)
-    whole("read_gas", "start", start, 0)
-    if length is not None:
-        whole("read_gas", "length", length)
 
 
 def _header(path: str | PathLike[str]) -> int:
@@ -112,27 +108,17 @@ def _header(path: str | PathLike[str]) -> int:
         return 1
 
 
-def _number(points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Number the different rows in order of appearance."""
-    _, first, which = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[which.reshape(-1)]
-
-
 TIME = ("station", "year", "month", "day", "hour", "minute", "second", "epoch")
 MEASURED = (
-    "ambient_temperature",
-    "surface_temperature",
-    "solar_radiation",
-    "relative_humidity",
-    "soil_moisture",
-    "watermark",
-    "rain",
-    "wind_speed",
-    "wind_direction",
+    *("ambient_temperature", "surface_temperature", "solar_radiation", "relative_humidity", "soil_moisture"),
+    *("watermark", "rain", "wind_speed", "wind_direction"),
 )
 DAY = 86_400
 LONGEST = 3660
 """Most days of a file; one wrong clock makes a file seem longer."""
+
+PAPER = np.array([0] * 6 + [1] + [2] * 2 + [0] * 5)
+"""The paper's mode of each of the fourteen days."""
 
 
 def read_sensorscope(
@@ -222,7 +208,7 @@ def read_sensorscope(
     for each, (total, count) in sums.items():
         if each - first < bins:
             x[each - first] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    mode = _paper_modes(bins, bins // a_day) if labels == "paper" else np.full(bins, -1)
+    mode = PAPER[np.arange(bins) // a_day] if labels == "paper" else np.full(bins, -1)
     changes = (1 + np.flatnonzero(np.diff(mode))).tolist()
     times = np.datetime64(0, "s") + (first + np.arange(bins)) * np.timedelta64(step, "s")
     return Recording(x, mode, np.zeros(bins, bool), changes, "sensorscope", tuple(features), times)
@@ -274,8 +260,3 @@ def _check_sensorscope(
     for feature in features:
         one_of("read_sensorscope", "features", feature, MEASURED)
     return [columns.index(feature) for feature in features]
-
-
-def _paper_modes(bins: int, days: int) -> NDArray[np.int64]:
-    """The mode of each interval: days 1–6 and 10–14, day 7, days 8–9."""
-    return np.array([0] * 6 + [1] + [2] * 2 + [0] * 5)[np.arange(bins) * days // bins]

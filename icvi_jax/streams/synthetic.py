@@ -28,8 +28,8 @@ def s1(
 
     Between two segments the coefficients ``a`` move in equal steps, each held for ``hold`` samples, while y runs on:
     ``a = a_from + (j / steps) (a_to − a_from)``, ``j = 1 … steps``; the last step is the target mode already.
-    Everything before the first sample is 0, so ``y_0 = 0`` and ``y_1 = 1.018 x_0``. Transition samples have mode −1,
-    and each change is the first of them. There is no noise.
+    Everything before the first sample is 0. Transition samples have mode −1, and each change is the first of them.
+    There is no noise.
 
     Parameters
     ----------
@@ -70,17 +70,10 @@ def s1(
 
     mode = np.concatenate(modes)
     x = rng.normal(1.0, 1.0, size=mode.size)
-    samples = np.stack([x, _follow(x, np.concatenate(coefficients))], axis=1)
-    return Stream(samples, mode, np.zeros(mode.size, bool), changes, "s1", ("x", "y"))
-
-
-def _follow(x: NDArray[np.float64], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Run the recursion from a history of zeros."""
-    y = [0.0, 0.0]
-    padded = [0.0, 0.0, *x.tolist()]
-    for n, (a1, a2, b1, b2) in enumerate(coefficients.tolist()):
-        y.append(a1 * padded[n + 1] + a2 * padded[n] + b1 * y[n + 1] + b2 * y[n])
-    return np.array(y[2:])
+    past, y = [0.0, 0.0, *x.tolist()], [0.0, 0.0]
+    for n, (a1, a2, b1, b2) in enumerate(np.concatenate(coefficients).tolist()):
+        y.append(a1 * past[n + 1] + a2 * past[n] + b1 * y[n + 1] + b2 * y[n])
+    return Stream(np.stack([x, y[2:]], axis=1), mode, np.zeros(mode.size, bool), changes, "s1", ("x", "y"))
 
 
 STEPS = 10
@@ -136,14 +129,17 @@ def s2(seed: int = 0, layout: Literal["text", "table"] = "text") -> Stream:
             place = rng.choice(size, size=noisy, replace=False)
         block = rng.multivariate_normal(mean, covariance, size=size, method="cholesky")
         block[place] += rng.uniform(-NOISE, NOISE, size=(noisy, 2))
-        mask = np.zeros(size, bool)
-        mask[place] = True
         blocks.append(block)
-        masks.append(mask)
+        masks.append(np.isin(np.arange(size), place))
+    return _of_blocks("s2", blocks, masks)
+
+
+def _of_blocks(name: str, blocks: list[NDArray[np.float64]], noise: list[NDArray[np.bool_]]) -> Stream:
+    """The stream of blocks, each a mode."""
     sizes = [len(block) for block in blocks]
     changes = np.cumsum(sizes)[:-1].tolist()
-    mode = np.repeat(np.arange(STEPS + 1), sizes)
-    return Stream(np.concatenate(blocks), mode, np.concatenate(masks), changes, "s2", ("x", "y"))
+    mode = np.repeat(np.arange(len(sizes)), sizes)
+    return Stream(np.concatenate(blocks), mode, np.concatenate(noise), changes, name, ("x", "y"))
 
 
 BLOCKS = 10
@@ -192,15 +188,11 @@ def s3(
     blocks, masks = [], []
     for size, center in zip(sizes, centers()):
         noisy = int(rng.integers(1, MOST_NOISE, endpoint=True))
-        mask = np.zeros(size, bool)
+        rows = np.arange(size)
         if place == "random":
-            mask[rng.choice(size, size=noisy, replace=False)] = True
-        elif place == "end":
-            mask[-noisy:] = True
+            mask = np.isin(rows, rng.choice(size, size=noisy, replace=False))
         else:
-            mask[:noisy] = True
+            mask = rows < noisy if place == "start" else rows >= size - noisy
         blocks.append(np.where(mask[:, None], 0.0, center) + rng.normal(size=(size, 2)))
         masks.append(mask)
-    changes = np.cumsum(sizes)[:-1].tolist()
-    mode = np.repeat(np.arange(BLOCKS), sizes)
-    return Stream(np.concatenate(blocks), mode, np.concatenate(masks), changes, "s3", ("x", "y"))
+    return _of_blocks("s3", blocks, masks)

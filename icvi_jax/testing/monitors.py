@@ -25,7 +25,6 @@ def listen(
     monitor: Monitor, values: np.ndarray, b: Backend, goal: str = "min", positive: bool = True
 ) -> tuple[State, np.ndarray, np.ndarray, np.ndarray]:
     """The final state, and codes, scores and standing along `values` (T,) or (T, N)."""
-    values = np.asarray(values)
     with b.precision():
         xp, dtype, streams = layout(b.xp, b.dtype, values.shape[1:])
         state = monitor.init(streams, xp, dtype)
