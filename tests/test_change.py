@@ -76,18 +76,18 @@ def assert_same(found, expected):
 class TestVersion1EqualsItsDefinition:
     @pytest.mark.parametrize("settings", [{}, {"false_alarms": 0.01, "silent": 50}, {"jumps": True}], ids=str)
     def test_features(self, settings):
-        X = np.stack([rows(seed) for seed in range(18)], -1)
+        X = np.stack([rows(seed) for seed in range(9)], -1)
         found = listen(icvi.Change(version=1, **settings), X)
-        assert_same(found, [oracle(X[..., n], **settings) for n in range(18)])
+        assert_same(found, [oracle(X[..., n], **settings) for n in range(9)])
         assert set(np.unique(found.cause)) >= {-1, 0, 1, 3}
 
     @pytest.mark.parametrize("names", [("xb",), ("xb", "db")])
     def test_indices(self, names):
-        X = np.stack([rows(seed) for seed in range(12)], -1)
-        values = [np.stack([swings(seed + 50 * i) for seed in range(12)], -1) for i in range(len(names))]
+        X = np.stack([rows(seed) for seed in range(6)], -1)
+        values = [np.stack([swings(seed + 50 * i) for seed in range(6)], -1) for i in range(len(names))]
         found = listen(icvi.Change(version=1, indices=names, false_alarms=4e-3), X, values)
         heard = np.stack(values, 1)
-        expected = [oracle(X[..., n], 4e-3, heard[..., n]) for n in range(12)]
+        expected = [oracle(X[..., n], 4e-3, heard[..., n]) for n in range(6)]
         assert_same(found, expected)
         assert (found.code.astype(bool) & (found.cause == -1)).any(), "no index ever fired"
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from installed import quick_jit
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -119,7 +120,7 @@ def test_slopes_are_those_of_lax_scan():
         lambda f: jax.grad(jax.checkpoint(f)),
         lambda f: lambda x: jax.jvp(jax.grad(f), (x,), (x,))[1],
     ):
-        got, wanted = (jax.jit(transform(f))(X) for f in both)
+        got, wanted = (quick_jit(transform(f))(X) for f in both)
         like(got, wanted, 1e-2, 1e-2)
 
     def by_fade(scan, fade):
@@ -129,7 +130,7 @@ def test_slopes_are_those_of_lax_scan():
         xb = scan(pipe, pipe.init(2, (4,)), X)[1].values["xb"]
         return jnp.where(jnp.isfinite(xb), xb, 0.0).sum()
 
-    like(*(jax.grad(partial(by_fade, scan))(0.9) for scan in (icvi.scan, plain)), 1e-2, 1e-2)
+    like(*(quick_jit(jax.grad(partial(by_fade, scan)))(0.9) for scan in (icvi.scan, plain)), 1e-2, 1e-2)
 
 
 def test_a_scan_goes_on_with_the_same_bits_in_loops_branches_and_threads():

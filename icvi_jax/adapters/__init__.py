@@ -11,7 +11,6 @@
 [nan, nan, 0.021, 0.031]
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from icvi_jax.adapters.center_slots import Slots
@@ -22,13 +21,28 @@ if TYPE_CHECKING:
     from icvi_jax.adapters.river_metric import ValidityMetric
     from icvi_jax.adapters.sklearn_validity import StreamValidity
 
-_LATE = {"ValidityMetric": "river_metric", "StreamValidity": "sklearn_validity"}
-"""The metric for river and the estimator for scikit-learn: their libraries are loaded when they are asked for."""
-
-__all__ = ["Followed", "Foreign", "River", "Scikit", "Slots", "Snapshot", "Watch", "follow", *_LATE]  # noqa: PLE0604
+__all__ = [
+    "Followed",
+    "Foreign",
+    "River",
+    "Scikit",
+    "Slots",
+    "Snapshot",
+    "StreamValidity",
+    "ValidityMetric",
+    "Watch",
+    "follow",
+]
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATE:
-        return getattr(import_module(f"icvi_jax.adapters.{_LATE[name]}"), name)
+    """The metric for river and the estimator for scikit-learn: their libraries are loaded when they are asked for."""
+    if name == "ValidityMetric":
+        from icvi_jax.adapters.river_metric import ValidityMetric
+
+        return ValidityMetric
+    if name == "StreamValidity":
+        from icvi_jax.adapters.sklearn_validity import StreamValidity
+
+        return StreamValidity
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -110,8 +110,15 @@ def _header(path: str | PathLike[str]) -> int:
 
 TIME = ("station", "year", "month", "day", "hour", "minute", "second", "epoch")
 MEASURED = (
-    *("ambient_temperature", "surface_temperature", "solar_radiation", "relative_humidity", "soil_moisture"),
-    *("watermark", "rain", "wind_speed", "wind_direction"),
+    "ambient_temperature",
+    "surface_temperature",
+    "solar_radiation",
+    "relative_humidity",
+    "soil_moisture",
+    "watermark",
+    "rain",
+    "wind_speed",
+    "wind_direction",
 )
 DAY = 86_400
 LONGEST = 3660
