@@ -64,7 +64,7 @@ class Distress(Monitor):
     index, not positive change nothing.
 
     The **score** is 0 without a spike or distress. Otherwise it says how many thresholds f the index is above its last
-    good level :math:`m_0`, and grows with time, so that a fleet can be ranked by it:
+    good level :math:`m_0`, and grows with time; a sample that cannot be used repeats it. A fleet can be ranked by it:
 
     .. math:: \max(0, (y − m_0)/f) \; (1 + \text{samples}/\text{patience}).
 
