@@ -14,6 +14,7 @@ its bound: the heading names it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import pathlib
@@ -61,13 +62,14 @@ def hertz() -> float:
     return 3 * n / best
 
 
-def loop_of(text: str, passes: int) -> list[str]:
+def loop_of(text: str, passes: int, in_order: bool) -> list[str]:
     """The instructions of the time loop: the longest stretch that a jump back repeats and that has no loop inside."""
     module = llvm.parse_assembly(text)
     module.triple = build.host().triple
     machine = build.target_machine(1 if text.count("\n") > build.LONG_TEXT else 2)
     build.improved(module, passes, machine)
-    lines, labels, loops = machine.emit_assembly(module).splitlines(), {}, []
+    with build.kept_order() if in_order else contextlib.nullcontext():
+        lines, labels, loops = machine.emit_assembly(module).splitlines(), {}, []
     for i, line in enumerate(lines):
         if found := re.match(r"(\.L\w+):", line):
             labels[found[1]] = i
@@ -116,7 +118,7 @@ def case(shape: speed.Shape, repeats: int, rate: float) -> dict[str, object]:
     calls |= rivals.c_programs(X, shape.k)
     each = speed.rates(calls, X.shape[0] * X.shape[1], repeats)
     code = next(code for code in reversed(executor._programs.values()) if code is not None)
-    body = loop_of(code.text, code._passes)
+    body = loop_of(code.text, code._passes, code.layout.flat.ordered)
     found: dict[str, object] = {"case": str(shape), "rates": each, "measured": rate / each["ours"] / 1e6}
     found |= {"lanes": code.layout.width, **shares(body)}
     if (model := modelled(body)) is not None:

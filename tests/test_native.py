@@ -67,6 +67,16 @@ def close(a, b, tolerance):
     jax.tree.map(one, a, b)
 
 
+def test_a_step_with_more_values_than_registers_is_put_in_order_and_keeps_its_bits():
+    pipe, X = pipeline(icvi.SequentialKMeans(k=20)), streams(17, 60, 2, k=20)
+    ordered = [
+        compile_step(values, pipe, pipe.init(2, dtype=X.dtype), 2, X.dtype, lanes=lanes).layout.flat.ordered
+        for lanes in (1, 16)
+    ]
+    assert ordered == [False, True]
+    equal(native(pipe, X, lanes=1), native(pipe, X, lanes=16))
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 4, 16])
 def test_the_bits_do_not_depend_on_lanes_threads_or_company(lanes):
     pipe, X = pipeline(icvi.SequentialKMeans(k=3), monitors={"xb": icvi.PageHinkley()}), streams(13, 60, 2)

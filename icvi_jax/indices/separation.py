@@ -131,7 +131,8 @@ class DaviesBouldin(Index):
         xp = stats.xp
         mass, pairs = stats[Dispersion].mass, stats[Separation].pairs
         one = xp.ones_like(mass)
-        L = stats[Dispersion].level * xp.where(forgetting < 1, smaller(mass, one), one)
+        level = stats[Dispersion].level
+        L = xp.where(forgetting < 1, level * smaller(mass, one), level)
         h = stats[Separation].smallest
         if self.root:
             L, h = root(L), root(h)

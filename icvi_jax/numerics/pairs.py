@@ -28,6 +28,11 @@ Function: TypeAlias = Callable[..., Array]
 """A function of arrays, element by element or along an axis."""
 
 
+ROWS = 64
+"""With at most so many slots, pairs of native code, which is traced for one stream as one of many, are made row by row:
+code grows with k, and first calls with it."""
+
+
 class Pairs:
     """Pairs of the `k` slots of arrays `(k, …, *streams)`, and reductions over them.
 
@@ -36,10 +41,10 @@ class Pairs:
     partners j of each slot i.
 
     There are four forms with the same meaning. Terms that are kept from step to step are a list: one array of all
-    pairs i < j, row by row (see `renewed`). Otherwise the shape decides. A fleet with few slots gets a triangle: slot i
-    with those after it, each pair once, one term for each i (the fast form). With many slots one stream as one of many,
-    which is how native code is traced, gets the list, and a fleet gets each slot with all (XLA is slow at lists): code
-    then grows with k and not k². One stream gets a `(k, k)` square.
+    pairs i < j, row by row (see `renewed`). Otherwise the shape decides. Few slots get a triangle: slot i with those
+    after it, each pair once, one term for each i (the fast form, of which a value is used as soon as it is there). With
+    many slots one stream as one of many, which is how native code is traced, gets the list, and a fleet gets each slot
+    with all (XLA is slow at lists): code then grows with k and not k². One stream gets a `(k, k)` square.
 
     Parameters
     ----------
@@ -52,9 +57,10 @@ class Pairs:
         self.active = active
         self.k = active.shape[0]
         self.rank = active.ndim - 1
-        self.list = kept or (tuple(active.shape[1:]) == (1,) and self.k > UNROLL)
+        self.lone = tuple(active.shape[1:]) == (1,)
+        self.list = kept or (self.lone and self.k > ROWS)
         self.square = self.rank == 0 and not kept
-        self.triangle = not self.square and self.k <= UNROLL and not kept
+        self.triangle = not self.square and not self.list and self.k <= (ROWS if self.lone else UNROLL)
         self.once = self.triangle or self.list
 
     def _take(self, a: Array, rows: tuple[int, ...]) -> Array:
@@ -184,7 +190,13 @@ class Pairs:
         if not self.triangle:
             return self.xp.stack([over(t, axis=0) for t in terms])
         after, before = terms[: self.k - 1], terms[-(self.k - 1) :]  # the same terms if f is symmetric
-        rows = []
+        if self.lone:
+            rows, best = [extreme(pick, after[0])], before[0]  # `best`: of the slots behind those that are done
+            for t, more in zip(after[1:], before[1:]):
+                rows.append(pick(best[0, ...], extreme(pick, t)))
+                best = pick(best[1:, ...], more)
+            return self.xp.stack([*rows, best[0, ...]])
+        rows = []  # XLA would compute what `best` is made of again and again
         for i in range(self.k):
             row = [t[i - j - 1, ...] for j, t in enumerate(before[:i])]
             if i < self.k - 1:

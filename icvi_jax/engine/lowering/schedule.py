@@ -1,13 +1,12 @@
 """Order: a list of operations in an order in which few values are alive at once, for code whose state fills registers.
 
 Compilers mostly keep the given order: a list that computes all products before all sums needs a register for each
-product. Two orders are tried, and the one with fewer values alive at its worst place is taken; none of the values
-changes.
+product. None of the values changes.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from icvi_jax.engine.lowering.ssa import Flat
 
@@ -37,13 +36,13 @@ def most_alive(flat: Flat) -> int:
 
 
 def ordered(flat: Flat) -> Flat:
-    """The same list in the better of the two orders, or as it is where neither is better."""
+    """The same list with fewer values alive at once, or as it is where that cannot be done."""
     needs = Needs(flat)
-    best = min((list(needs.args), _from_below(needs), _goal_by_goal(needs)), key=lambda order: _most(needs, order))
+    best = min((list(needs.args), _Pursuit(needs, flat).order), key=lambda order: _most(needs, order))
     order = [i for i in range(len(flat.lanes)) if i not in needs.args] + best
     place = {old: new for new, old in enumerate(order)}
     lanes = [flat.lanes[i]._replace(args=tuple(place[a] for a in flat.lanes[i].args)) for i in order]
-    return Flat(lanes, [place[i] for i in flat.after], [place[i] for i in flat.outputs])
+    return Flat(lanes, [place[i] for i in flat.after], [place[i] for i in flat.outputs], ordered=True)
 
 
 def _most(needs: Needs, order: list[int] | None) -> int:
@@ -58,99 +57,81 @@ def _most(needs: Needs, order: list[int] | None) -> int:
     return most
 
 
-def _from_below(needs: Needs) -> list[int]:
-    """From the end back: always what adds the fewest values that must be alive before it, the latest needed first."""
-    left = {i: needs.uses[i] for i in needs.args}
-    ready = [i for i, n in left.items() if n == 0]
-    since = dict.fromkeys(needs.kept, 0)
-    alive, order = set(needs.kept), []
-    while ready:
-        costs = (
-            (sum(a not in alive for a in needs.args[i]) - (i in alive), -since.get(i, 0), n)
-            for n, i in enumerate(ready)
-        )
-        n = min(costs)[2]
-        i, ready[n] = ready[n], ready[-1]
-        ready.pop()
-        order.append(i)
-        alive.discard(i)
-        for a in needs.args[i]:
-            if a not in alive:
-                alive.add(a)
-                since[a] = len(order)
-            if a in left:
-                left[a] -= 1
-                if left[a] == 0:
-                    ready.append(a)
-    return order[::-1]
+FEW, NEAR = 6, 8
+"""A value that at most FEW operations need is used up as soon as it is there, if the NEAR operations before them do."""
 
 
-def _goal_by_goal(needs: Needs) -> list[int]:
-    """Result by result: always the one that leaves the fewest values more, each of them depth first."""
-    left = {i: n + (i in needs.kept) for i, n in needs.uses.items()}
-    goals = [i for i in needs.args if i in needs.kept or not needs.uses[i]]
-    cones = {goal: _cone(needs, goal) for goal in goals}
-    touches: dict[int, set[int]] = defaultdict(set)
-    for goal, cone in cones.items():
-        for i in cone:
-            for a in (i, *needs.args[i]):
-                touches[a].add(goal)
-    order: list[int] = []
-    costs: dict[int, tuple[int, int, int]] = {}
-    while cones:
-        for goal in cones.keys() - costs.keys():
-            costs[goal] = *_cost(needs, left, cones[goal]), goal
-        goal = min(costs[goal] for goal in cones)[-1]
-        made = _depth_first(needs, goal, cones[goal])
-        order += made
-        stale = set()
-        for i in made:
-            stale |= touches[i]
-            for a in needs.args[i]:
-                left[a] -= 1
-                stale |= touches[a]
-        done = set(made)
-        for other in stale & cones.keys():
-            cones[other] -= done
-            costs.pop(other, None)
-        cones = {goal: cone for goal, cone in cones.items() if cone}
-    return order
+class _Pursuit:
+    """Result by result, depth first; and what is made on the way is used up at once where that takes no more room.
 
+    So each of the terms that go into a maximum is made, compared and forgotten before the next one.
+    """
 
-def _cone(needs: Needs, goal: int) -> set[int]:
-    """All that a result needs."""
-    cone, open_ = {goal}, [goal]
-    while open_:
-        more = [a for a in needs.args[open_.pop()] if a in needs.args and a not in cone]
-        cone.update(more)
-        open_ += more
-    return cone
+    def __init__(self, needs: Needs, flat: Flat) -> None:
+        self.args = needs.args
+        self.uses = {i: n + (i in needs.kept) for i, n in needs.uses.items()}
+        self.left = dict(self.uses)
+        self.users: dict[int, list[int]] = defaultdict(list)
+        for i, needed in self.args.items():
+            for a in needed:
+                self.users[a].append(i)
+        self.done = set(needs.inputs)
+        self.order: list[int] = []
+        for goal in (*flat.after, *flat.outputs):
+            if goal in self.uses:
+                self.reach(goal)
 
-
-def _cost(needs: Needs, left: dict[int, int], cone: set[int]) -> tuple[int, int]:
-    """How many values more are alive once this is done, and how much work it is."""
-    used = Counter(a for i in cone for a in needs.args[i])
-    ended = sum(left[a] == n for a, n in used.items() if a not in cone)
-    return sum(left[i] > used[i] for i in cone) - ended, len(cone)
-
-
-def _depth_first(needs: Needs, goal: int, cone: set[int]) -> list[int]:
-    """The operations of a cone, the arguments that take the most registers first (Sethi and Ullman)."""
-    takes: dict[int, int] = {}
-    made: dict[int, None] = {}
-    for visit, into in ((False, takes), (True, made)):
+    def reach(self, goal: int) -> None:
+        """Make a result and all that it needs."""
         stack = [goal]
         while stack:
             i = stack[-1]
-            below = [a for a in needs.args[i] if a in cone]
-            missing = [a for a in below if a not in into]
-            if missing:
-                stack += sorted(missing, key=lambda a: takes.get(a, 0))
-                continue
-            stack.pop()
-            if visit:
-                made[i] = None
+            missing = next((a for a in self.args.get(i, ()) if a not in self.done), None)
+            if i in self.done:
+                stack.pop()
+            elif missing is not None:
+                stack.append(missing)
             else:
-                few = sorted((takes[a] for a in below), reverse=True)
-                takes[i] = max([1, *(n + at for at, n in enumerate(few))])
-    return list(made)
+                self.pursue(stack.pop())
+
+    def pursue(self, start: int) -> None:
+        """Make a value whose arguments are there, and what it is good for at once."""
+        stack = [start]
+        while stack:
+            i = stack.pop()
+            made = self.below(i) if i not in self.done else []
+            after: list[int] = []
+            for j in made:
+                self.done.add(j)
+                self.order.append(j)
+                for a in self.args[j]:
+                    self.left[a] -= 1
+            for j in made:
+                after += [user for user in self.users[j] if user not in self.done and self.worth(j, user)]
+                last = (user for a in self.args[j] if self.left[a] == 1 for user in self.users[a])
+                after += [user for user in last if user not in self.done and not self.missing(user)]
+            stack += after[::-1]
+
+    def missing(self, i: int) -> list[int]:
+        return [a for a in self.args[i] if a not in self.done]
+
+    def worth(self, i: int, user: int) -> bool:
+        """Whether `user` should follow `i`: it is the last to need something, or soon leads to it."""
+        if self.missing(user):
+            return self.uses[i] == 1
+        ends = any(self.left[a] == 1 for a in self.args[user])
+        return ends or (self.uses[i] <= FEW and self.uses[user] <= 2)
+
+    def below(self, i: int) -> list[int]:
+        """The operation and those missing before it, in order; none at all where they are many."""
+        found: dict[int, None] = {}
+        stack = [i]
+        while stack:
+            missing = next((a for a in self.missing(stack[-1]) if a not in found), None)
+            if missing is None:
+                found[stack.pop()] = None
+            elif len(stack) + len(found) == NEAR:
+                return []
+            else:
+                stack.append(missing)
+        return list(found)

@@ -43,11 +43,12 @@ class Lane(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """The list, and where in it the inputs, the words after the step and the outputs are."""
+    """The list, and where in it the words after the step and the outputs are; `ordered`: see `lowering.schedule`."""
 
     lanes: list[Lane]
     after: list[int]
     outputs: list[int]
+    ordered: bool = False
 
     def constant_outputs(self, parts: Sequence[CarryPart]) -> dict[int, np.ndarray]:
         """Outputs that are the same at every step, by number: no code writes them."""

@@ -15,6 +15,7 @@ import re
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -161,16 +162,18 @@ def lanes_of(dtype: np.dtype) -> int:
 
 
 class Native:
-    """Compiled code and its memory. `cache` is a folder where the code is kept for other processes."""
+    """Compiled code and its memory. `cache` is a folder where the code is kept for other processes; `in_order`: the
+    text has its operations in the order in which they are best done."""
 
-    def __init__(self, text: str, passes: int, cache: pathlib.Path | None = None) -> None:
+    def __init__(self, text: str, passes: int, cache: pathlib.Path | None = None, in_order: bool = False) -> None:
         import llvmlite.binding as llvm
 
         machine = target_machine(1 if text.count("\n") > LONG_TEXT else 2)
-        entry = cache and cache / f"{_key(text, passes)}.o"
+        entry = cache and cache / f"{_key(text, passes, in_order)}.o"
         made = entry and stored(entry)
         if made is None:
-            made = _compiled(text, passes, machine)
+            with kept_order() if in_order else contextlib.nullcontext():
+                made = _compiled(text, passes, machine)
             if entry:
                 store(entry, made)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
@@ -193,6 +196,26 @@ def _compiled(text: str, passes: int, machine: llvm.TargetMachine) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+@contextlib.contextmanager
+def kept_order() -> Iterator[None]:
+    """Within, LLVM leaves instructions in the order of the text.
+
+    It would start everything early that does not wait, which is better for a few values and fills the memory with
+    thousands. The switch is one for all of LLVM in this process; what another thread compiles meanwhile is as right.
+    LLVM ends the process where it does not know a switch, so only versions are asked that have it.
+    """
+    import llvmlite.binding as llvm
+
+    known = 20 <= llvm.llvm_version_info[0] <= 22
+    if known:
+        llvm.set_option("icvi_jax", "--enable-misched=false")
+    try:
+        yield
+    finally:
+        if known:
+            llvm.set_option("icvi_jax", "--enable-misched=true")
+
+
 def improved(module: llvm.ModuleRef, passes: int, machine: llvm.TargetMachine) -> None:
     """Let LLVM improve a module where it is."""
     import llvmlite.binding as llvm
@@ -204,12 +227,12 @@ def improved(module: llvm.ModuleRef, passes: int, machine: llvm.TargetMachine) -
     builder.getModulePassManager().run(module, builder)
 
 
-def _key(text: str, passes: int) -> str:
+def _key(text: str, passes: int, in_order: bool) -> str:
     """All that the code depends on, as one number."""
     import llvmlite
     import llvmlite.binding as llvm
 
-    parts = text, passes, dataclasses.astuple(host()), llvmlite.__version__, llvm.llvm_version_info, FORMAT
+    parts = text, passes, in_order, dataclasses.astuple(host()), llvmlite.__version__, llvm.llvm_version_info, FORMAT
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from icvi_jax.engine.lowering.graph import Operation
 from icvi_jax.engine.lowering.rules import Tree
-from icvi_jax.engine.lowering.schedule import most_alive
+from icvi_jax.engine.lowering.schedule import most_alive, ordered
 from icvi_jax.engine.lowering.ssa import Flat, Lane, check, flatten
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll
 from icvi_jax.engine.native.build import Native, folder, host, lanes_of
@@ -48,6 +48,10 @@ WORD, GROWTH = 8, 1.3
 SECONDS = (0.19, 7.1e-6, 2.4e-4)
 """Processor seconds of a first call: of any, for what is written out, for each operation on arrays that is traced. From
 `benchmarks/growth.py --forms`, which prints them for another machine."""
+
+CROWDED = 3
+"""A step with so many times as many values alive at once as there are registers is put in order (`lowering.schedule`)
+and compiled as it is written: 1.8 times as fast for 32 centres. With 2, k = 4 would lose 5 %."""
 
 FORCED = ""
 """For measurements: "flat" or "loops" is the form of all code."""
@@ -105,7 +109,13 @@ def compile_unrolled(
     unrolled = rows(unrolled, host().fused) if loops else unrolled
     how = plan(unrolled, host().fused) if loops else None
     flat = None if loops else flatten(unrolled, host().fused)
-    vectors = _side_by_side(flat) if lanes is None and flat is not None else 1
+    vectors = 1
+    if flat is not None:
+        alive, calls = most_alive(flat), any(lane.name in MATHS for lane in flat.lanes)
+        if alive > CROWDED * _registers() and not calls and lanes != 1:  # functions wait: LLVM fills the time
+            flat = ordered(flat)
+        elif lanes is None and not calls:  # functions are written for one vector
+            vectors = _side_by_side(alive)
     layout = Layout(unrolled, vectors * (lanes or _lanes(unrolled)), how, flat, vectors)
     return Program(layout, assemble(layout), cache or folder())
 
@@ -124,13 +134,15 @@ def _lanes(unrolled: Unrolled) -> int:
     return lanes_of(max([np.dtype(np.float32), *kinds], key=lambda kind: kind.itemsize))
 
 
-def _side_by_side(flat: Flat) -> int:
+def _registers() -> int:
+    """Registers for vectors."""
+    return 32 if host().vector == 64 else 16
+
+
+def _side_by_side(alive: int) -> int:
     """How many vectors of each value a small step is done for at once, since each operation waits for the last: with
-    four, a value in four may have no register. Functions are written for one vector."""
-    registers, alive = 32 if host().vector == 64 else 16, most_alive(flat)
-    if any(lane.name in MATHS for lane in flat.lanes):
-        return 1
-    return next((n for n in (4, 2) if (n - 1) * alive <= registers), 1)
+    four, a value in four may have no register."""
+    return next((n for n in (4, 2) if (n - 1) * alive <= _registers()), 1)
 
 
 def assemble(layout: Layout) -> str:
@@ -223,7 +235,8 @@ class Program:
         else:  # nothing is left to improve in a flat list of vectors; single numbers become vectors side by side
             self._passes = 2 if layout.width == 1 and short else 0
         self._cache = cache
-        self._native = Native(text, self._passes, cache)
+        in_order = layout.flat is not None and layout.flat.ordered
+        self._native = Native(text, self._passes, cache, in_order)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._native.address("run"))
         self._scratch = scratch_bytes(layout)[-1]
 
