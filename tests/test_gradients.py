@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from installed import quick_jit
 
 import icvi_jax as icvi
 from icvi_jax.numerics import moments
@@ -24,8 +25,8 @@ def test_soft_xie_beni_agrees_with_finite_differences(lam, normalizer):
 
         x = jnp.asarray(e.x)
         lam = jnp.asarray(lam)
-        gx, gl = jax.grad(value, argnums=(0, 1))(x, lam)
-        value, step = jax.jit(value), 1e-6  # traced: a number so near 1 would be refused
+        gx, gl = quick_jit(jax.grad(value, argnums=(0, 1)))(x, lam)
+        value, step = quick_jit(value), 1e-6  # traced: a number so near 1 would be refused
         for spot in ((0, 0), (12, 1), (24, 0)):
             up, down = (value(x.at[spot].add(s), lam) for s in (step, -step))
             np.testing.assert_allclose(gx[spot], (up - down) / (2 * step), rtol=1e-5, atol=1e-9)
@@ -44,7 +45,7 @@ def test_a_missing_sample_and_an_empty_slot_leave_gradients_finite():
         values = icvi.validate(panel, x, memberships=u, centers=e.centers, active=e.active)
         return values["xb"][-1] + values["db"][-1]
 
-    for g in jax.grad(value, argnums=(0, 1))(jnp.asarray(e.x), jnp.asarray(e.u)):
+    for g in quick_jit(jax.grad(value, argnums=(0, 1)))(jnp.asarray(e.x), jnp.asarray(e.u)):
         assert np.isfinite(g).all()
 
 
@@ -72,5 +73,5 @@ def test_slopes_of_every_index_in_single_precision_are_finite(p):
         pipe = icvi.Pipeline(clusterer=icvi.SequentialKMeans(k=2), panel=icvi.Panel(indices=indices, forgetting=lam))
         return {name: a[-1] for name, a in icvi.run(pipe, x).readings.values.items()}
 
-    for name, slopes in jax.jacrev(last, argnums=(0, 1))(x, jnp.float32(0.9)).items():
+    for name, slopes in quick_jit(jax.jacrev(last, argnums=(0, 1)))(x, jnp.float32(0.9)).items():
         assert all(np.isfinite(slope).all() for slope in slopes), name
