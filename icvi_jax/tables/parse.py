@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 CLOCK = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 DAY_FIRST = [f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y") for clock in CLOCK]
 MONTH_FIRST = [f"{day}{clock}" for day in ("%m/%d/%Y", "%m-%d-%Y") for clock in CLOCK]
+ZONE_AFTER_MINUTES = r"(\d\d:\d\d)( ?([+-]\d\d(:?\d\d)?|[A-Za-z][A-Za-z/_]*))$"
 TIMES = {
-    "": "try_cast({c} AS TIMESTAMPTZ)::TIMESTAMP",
+    # DuckDB 1.5 reads a zone after seconds only
+    "": "coalesce(try_cast({c} AS TIMESTAMPTZ), "
+    rf"try_cast(regexp_replace({{c}}, '{ZONE_AFTER_MINUTES}', '\1:00\2') AS TIMESTAMPTZ))::TIMESTAMP",
     "day first": f"try_strptime({{c}}, {DAY_FIRST})",
     "month first": f"try_strptime({{c}}, {MONTH_FIRST})",
 }
