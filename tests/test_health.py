@@ -53,10 +53,10 @@ class TestWhatItSays:
         assert value[-1] < 0.2 and int(why.reason) == NOTHING
 
     def test_s2_under_plain_k_means_and_under_clusterers_that_find_k(self):
-        x = icvi.streams.s2(seed=0).x
-        half = len(x) // 2
-        wrong = health_of(icvi.SequentialKMeans(k=11), x)[0][half:]
-        assert np.median(wrong) <= 0.25 and np.nanmax(wrong) < 0.5, "the model card says so: .2 was wanted"
+        for seed in (1, 0):
+            x = icvi.streams.s2(seed=seed).x
+            half = len(x) // 2
+            assert np.median(health_of(icvi.SequentialKMeans(k=11), x)[0][half:]) <= 0.2
         for clusterer in (icvi.OnlineEllipsoidal(capacity=16), icvi.MergeSplit(slots=16)):
             assert np.median(health_of(clusterer, x)[0][half:]) >= 0.7, clusterer
 

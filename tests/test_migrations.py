@@ -154,3 +154,22 @@ def test_a_change_of_an_earlier_version_is_saved_and_goes_on_live_without_a_word
     code = icvi.Live.load(live.save(tmp_path / "again.icvi"), pipe).tick_many(samples()[:, STOP:]).alarms["change"].code
     with np.load(DATA / "0.2.0-alone.npz") as then:
         np.testing.assert_array_equal(code, then[".alarms['change'].code"])
+
+
+@pytest.mark.parametrize("name", ["kmeans", "portfolio"])
+def test_health_of_before_version_5_begins_anew_and_all_else_goes_on(name):
+    """What it remembered were other statistics. The files are of 160 samples."""
+    parts = tuple(icvi.SequentialKMeans(k=k) for k in (2, 3))
+    clusterer = parts[1] if name == "kmeans" else icvi.Portfolio(candidates=parts)
+    pipe = icvi.Pipeline(clusterer=clusterer, panel=icvi.Panel(indices=(icvi.XieBeni(), icvi.Health())))
+    kept = ("values", "cluster")
+    x = np.random.default_rng(0).normal(size=(160, 2)).astype(np.float32)
+    x[::2] += 8
+    state = icvi.load_checkpoint(DATA / f"0.3.0.dev-health-{name}.icvi", pipe).state
+    rest = icvi.run_fleet(pipe, x[None], state=state, keep=kept).readings
+    health = np.asarray(rest.values["health"])[0]
+    assert np.isnan(health[:55]).all() and np.isfinite(health[70:]).all()
+    whole = icvi.run_fleet(pipe, np.concatenate([x, x])[None], keep=kept).readings
+    if name == "kmeans":  # a portfolio chooses by health
+        np.testing.assert_array_equal(rest.cluster, whole.cluster[:, 160:])
+        np.testing.assert_allclose(rest.values["xb"], whole.values["xb"][:, 160:], rtol=1e-5)

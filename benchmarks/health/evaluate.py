@@ -14,10 +14,8 @@ import pathlib
 import sys
 
 import numpy as np
-from runs import STRIDE, WINDOW, Rows, joined, rows_of
+from runs import STRIDE, WINDOW, Rows, joined, rows_of_kmeans
 from train import outputs, simulated
-
-import icvi_jax as icvi
 
 HERE = pathlib.Path(__file__).parent
 TOLD = tuple(range(2, 13))
@@ -44,35 +42,24 @@ def real_streams(data: pathlib.Path, orders=("shuffled", "appear", "turns", "mov
 def real_rows(data: pathlib.Path, any_k: tuple[int, ...] = TOLD) -> dict[str, Rows]:
     """Rows of the real streams, for k = 3, for the true k and for any k.
 
-    Streams of one length and about as many columns are run together, with columns of zeros up to a power of two, which
-    change nothing: one compilation for all.
+    Streams of one number of windows and about as many columns are run together, with columns of zeros up to a power of
+    two, which change nothing: one compilation for all.
     """
     fleets: dict[tuple[int, int], list] = {}
     for i, (_, x, y) in enumerate(real_streams(data)):
-        wide = 2 ** int(np.ceil(np.log2(x.shape[1])))
+        wide, length = 2 ** int(np.ceil(np.log2(x.shape[1]))), len(x) // STRIDE * STRIDE
         padded = np.c_[x, np.zeros((len(x), wide - x.shape[1]), np.float32)]
-        fleets.setdefault((wide, len(x)), []).append((i % 3, padded, y))
+        fleets.setdefault((wide, length), []).append((i, padded[:length], y[:length], int(y.max()) + 1))
     found: dict[str, list[Rows]] = {"k = 3": [], "true k": [], "any k": []}
-    for (_, length), streams in fleets.items():
-        ends = np.arange(WINDOW, length + 1, STRIDE)
-        true = [int(y.max()) + 1 for _, _, y in streams]
-        for k in sorted({*any_k, 3, *true}):
-            for turn, memory in enumerate(MEMORIES):
-                mine = [
-                    i for i, (t, _, _) in enumerate(streams) if t == turn and (k in any_k or k == 3 or true[i] == k)
-                ]
-                if not mine:
-                    continue
-                clusterer = icvi.SequentialKMeans(k=k, memory=memory, seeding="distinct")
-                x, y = (np.stack([streams[i][part] for i in mine]) for part in (1, 2))
-                rows = rows_of(clusterer, x, y, ends)
-                if k in any_k:
-                    found["any k"].append(rows)
-                if k == 3:
-                    found["k = 3"].append(rows)
-                right = np.isin(rows.run, [n for n, i in enumerate(mine) if true[i] == k])
-                if right.any():
-                    found["true k"].append(Rows(*(a[right] for a in rows)))
+    for streams in fleets.values():
+        number, x, y, true = (np.stack(part) for part in zip(*streams))
+        lanes = [(n, k) for n in range(len(streams)) for k in sorted({*any_k, 3, true[n]})]
+        which, sizes = np.array(lanes).T
+        memory = np.array(MEMORIES)[number[which] % 3]
+        rows = rows_of_kmeans(x, y, which, sizes, memory, "distinct", least=WINDOW)
+        masks = (sizes == 3, sizes == true[which], np.isin(sizes, any_k))
+        for parts, mask in zip(found.values(), masks):
+            parts.append(Rows(*(a[mask[rows.run]] for a in rows)))
     return {name: joined(parts) for name, parts in found.items()}
 
 

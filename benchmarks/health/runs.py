@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from icvi_jax.indices.health import CUT, MERGED, NOTHING, RIGHT, UNLEARNED
 from icvi_jax.spec import spec, static
 from icvi_jax.statistics import Count, Stats, Vitals
 from icvi_jax.statistics.health_features import SIGNS
-from icvi_jax.types import Array
+from icvi_jax.types import Array, Prototypes
 
 WINDOW, STRIDE = 300, 150
 
@@ -68,6 +70,51 @@ def joined(parts: list[Rows]) -> Rows:
     return Rows(*(np.concatenate(a) for a in zip(*parts)))._replace(run=np.concatenate(runs))
 
 
+def rows_of_kmeans(
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    which: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    memory: NDArray[np.float64],
+    seeding: str,
+    family: NDArray[np.int64] | None = None,
+    least: int = STRIDE,
+) -> Rows:
+    """The windows of many k-means: number i has `sizes[i]` clusters and `memory[i]`, and is on stream `which[i]` of x.
+
+    All are streams of one clusterer with as many slots as the largest needs, as in `Portfolio`: one compilation.
+    Windows end every STRIDE samples, from `least` on.
+    """
+    blocks = x.shape[1] // STRIDE
+    clusterer = icvi.SequentialKMeans(k=int(sizes.max()), seeding=seeding)
+    told, remembered = jnp.asarray(sizes, jnp.int32), jnp.asarray(memory, jnp.float32)
+    seen = jnp.ones(len(which), bool)
+
+    def sample(carry, now):
+        state, statistics, _ = carry
+        state, event = clusterer.advance(state, now[:, which], seen, told, remembered)
+        return (state, PANEL.update(statistics, event, None, True), event.ready), event.shown.cluster.astype(jnp.int8)
+
+    def block(carry, some):
+        carry, names = jax.lax.scan(sample, carry, some)
+        state, statistics, ready = carry
+        return carry, (names, PANEL.values(statistics, Prototypes(state.centers, state.active), ready))
+
+    xs = np.moveaxis(x - x[:, :1], 0, -1)[: blocks * STRIDE].reshape(blocks, STRIDE, x.shape[2], len(x))
+    lanes = (len(which),)
+    start = (
+        clusterer.init(x.shape[2], lanes, jnp, jnp.float32),
+        PANEL.start(clusterer.k, x.shape[2], lanes, jnp, jnp.float32),
+        ~seen,
+    )
+    names, values = jax.jit(lambda start, xs: jax.lax.scan(block, start, xs)[1])(start, jnp.asarray(xs, jnp.float32))
+    names = np.asarray(names).reshape(blocks * STRIDE, -1).T
+    ends = np.arange(least, blocks * STRIDE + 1, STRIDE)
+    values = {name: np.asarray(a)[-len(ends) :].T for name, a in values.items()}
+    family = np.full((len(x), 2), -1) if family is None else family
+    return windows_of(x, y, which, names, values, ends, sizes, memory, True, family)
+
+
 def rows_of(
     clusterer: icvi.Clusterer,
     x: NDArray[np.float32],
@@ -78,18 +125,25 @@ def rows_of(
     """The windows of one clusterer on a fleet x (N, T, p) with classes y (N, T) and families (N, 2), at `ends`."""
     pipe = icvi.Pipeline(clusterer=clusterer, panel=PANEL)
     readings = icvi.run_fleet(pipe, x, keep=("values", "cluster")).readings
-    names = np.asarray(readings.cluster)
-    signs = np.stack([np.asarray(readings.values[f"sign {i}"])[:, ends - 1] for i in range(len(SIGNS))], -1)
-    osil = np.asarray(readings.values["osil"])[:, ends - 1]
-    xb = np.asarray(readings.values["xb"])[:, ends - 1]
+    values = {name: np.asarray(a)[:, ends - 1] for name, a in readings.values.items()}
+    memory = np.full(len(x), min(getattr(clusterer, "memory", 1e4), 1e4))
+    family = np.full((len(x), 2), -1) if family is None else family
+    told, kmeans = np.full(len(x), clusterer.slots), isinstance(clusterer, icvi.SequentialKMeans)
+    return windows_of(x, y, np.arange(len(x)), np.asarray(readings.cluster), values, ends, told, memory, kmeans, family)
+
+
+def windows_of(x, y, which, names, values, ends, told, memory, kmeans: bool, family) -> Rows:
+    """The windows of runs: number i on stream `which[i]` has clusters `names` (n, T), and `values` (n, E) at `ends`."""
+    signs = np.stack([values[f"sign {i}"] for i in range(len(SIGNS))], -1)
+    osil, xb = values["osil"], values["xb"]
     keep, out = [], []
-    for n in range(len(x)):
+    for n, stream in enumerate(which):
         for j, end in enumerate(ends):
             window = slice(max(end - WINDOW, 0), end)
-            found = judged(y[n, window], names[n, window])
+            found = judged(y[stream, window], names[n, window])
             if found is not None and np.isfinite(signs[n, j]).all():
                 keep.append((n, j))
-                out.append((*found, int(y[n].max()) + 1))
+                out.append((*found, int(y[stream].max()) + 1))
     if not keep:
         none = np.zeros(0, np.int64)
         return Rows(
@@ -98,12 +152,10 @@ def rows_of(
     n, j = np.array(keep).T
     ari, why, here, true_k = (np.array(a) for a in zip(*out))
     others = np.stack([np.nan_to_num(osil[n, j]), np.log(np.clip(np.nan_to_num(xb[n, j], nan=1e6), 1e-6, 1e6))], -1)
-    columns = (np.ptp(x, axis=1) > 0).sum(-1)[n]
-    memory = np.full(len(n), min(getattr(clusterer, "memory", 1e4), 1e4))
-    kmeans = np.full(len(n), isinstance(clusterer, icvi.SequentialKMeans))
-    shape, order = (np.full((len(x), 2), -1) if family is None else family)[n].T
-    told = np.full(len(n), clusterer.slots)
-    return Rows(signs[n, j], ari, why, others, n, told, here, true_k, columns, memory, kmeans, shape, order)
+    columns = (np.ptp(x, axis=1) > 0).sum(-1)[which[n]]
+    shape, order = family[which[n]].T
+    remembered, kind = np.minimum(memory, 1e4)[n], np.full(len(n), kmeans)
+    return Rows(signs[n, j], ari, why, others, n, told[n], here, true_k, columns, remembered, kind, shape, order)
 
 
 def judged(truth: NDArray[np.int64], names: NDArray[np.int64]) -> tuple[float, int, int] | None:
@@ -111,12 +163,10 @@ def judged(truth: NDArray[np.int64], names: NDArray[np.int64]) -> tuple[float, i
     ok = truth >= 0
     if ok.sum() < 100:
         return None
-    a, b = (np.unique(v[ok], return_inverse=True)[1] for v in (truth, names))
-    table = (
-        np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1))
-        .reshape(a.max() + 1, -1)
-        .astype(float)
-    )
+    width = int(names.max()) + 2
+    table = np.bincount(truth[ok] * width + names[ok] + 1, minlength=(int(truth.max()) + 1) * width).astype(float)
+    table = table.reshape(-1, width)
+    table = table[table.any(1)][:, table.any(0)]
     n, rows, columns = table.sum(), table.sum(1), table.sum(0)
 
     def pairs(v: NDArray[np.float64]) -> float:

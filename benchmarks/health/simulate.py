@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 SHAPES = ("gauss", "elong", "ring", "box", "mixed", "heavy", "skew")
-ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "recurring", "deaths")
+ORDERS = ("shuffled", "sequential", "sticky", "births", "drift", "memory", "cycle", "late", "stale", "recurring", "deaths")
 LEFT_OUT = {"heavy", "skew", "recurring", "deaths"}
 """Families that training never sees."""
 LENGTH = 2100
@@ -25,13 +25,17 @@ class Stream(NamedTuple):
     k: int
 
 
-def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH) -> Stream:
-    """One stream with `dimension` columns at most; from the families of training, or from those left out."""
+def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH, only: str = "") -> Stream:
+    """One stream with `dimension` columns at most, of the families of training or of those left out.
+
+    Or of the order `only`: "late", or "stale", which comes in no other way: tight classes, one after the other.
+    """
     rng = np.random.default_rng((seed, dimension, held_out))
     while True:
         shape, order = SHAPES[rng.integers(len(SHAPES))], ORDERS[rng.integers(len(ORDERS))]
-        if bool({shape, order} & LEFT_OUT) == held_out:
+        if bool({shape, order} & LEFT_OUT) == held_out and order == (only or order.replace("stale", "")):
             break
+    stale = order == "stale"
     p = int(rng.integers(dimension // 2 + 1, dimension + 1))
     k = int(
         rng.choice(
@@ -39,12 +43,13 @@ def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH
             p=[0.1, 0.12, 0.14, 0.13, 0.11, 0.1, 0.08, 0.07, 0.06, 0.04, 0.03, 0.02],
         )
     )
-    centers = _centers(rng, k, p)
+    k = int(rng.integers(2, 17)) if stale else k
+    centers = _row(rng, k, p) if stale and rng.random() < 0.5 else _centers(rng, k, p, stale)
     mass = np.exp(rng.normal(size=k) * rng.choice([0, 0, 0.3, 0.8, 1.4]))
     mass = np.maximum(mass / mass.sum(), 0.02)
     y = _order(rng, order, k, mass / mass.sum(), length)
     size = np.exp(rng.normal(size=k) * rng.choice([0, 0, 0.3, 0.7]))
-    nested = k > 1 and p > 1 and rng.random() < 0.08  # one class in the middle of another
+    nested = k > 1 and p > 1 and rng.random() < (0 if stale else 0.08)  # one class in the middle of another
     if nested:
         centers[1] = centers[0]
     x = np.empty((length, p))
@@ -55,7 +60,7 @@ def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH
         if nested and c == 1:
             way = rng.normal(size=(len(rows), p))
             x[rows] = 0.5 * x[rows] + rng.uniform(4, 9) * np.sqrt(p) * way / np.linalg.norm(way, axis=1, keepdims=True)
-    if order == "memory" or rng.random() < 0.2:
+    if order == "memory" or rng.random() < (0.05 if stale else 0.2):
         a = rng.uniform(0.4, 0.97)
         x = lfilter([np.sqrt(1 - a * a)], [1, -a], x, axis=0)
     x += centers[y]
@@ -79,7 +84,17 @@ def make(seed: int, dimension: int, held_out: bool = False, length: int = LENGTH
     return Stream((x * np.exp(rng.uniform(-4, 4))).astype(np.float32), y, shape, order, k)
 
 
-def _centers(rng: np.random.Generator, k: int, p: int) -> NDArray[np.float64]:
+def _row(rng: np.random.Generator, k: int, p: int) -> NDArray[np.float64]:
+    """Centres (k, p) each of which is a step away from the one before, more or less the same way; some are the same."""
+    way, steps = rng.normal(size=p), rng.normal(size=(k, p))
+    bend = rng.choice([0, 0.1, 0.5, 2])
+    steps = way / np.linalg.norm(way) + bend * steps / np.linalg.norm(steps, axis=1, keepdims=True)
+    steps /= np.linalg.norm(steps, axis=1, keepdims=True) + 1e-9
+    uneven = np.exp(rng.normal(size=(k, 1)) * rng.choice([0, 0, 0.5]))
+    return np.cumsum(steps * uneven, axis=0) * np.exp(rng.uniform(np.log(2.5), np.log(60)))
+
+
+def _centers(rng: np.random.Generator, k: int, p: int, far: bool = False) -> NDArray[np.float64]:
     """Centres (k, p) whose nearest distances are a multiple of a cluster's radius, from touching to far apart."""
     rank = p if rng.random() < 0.6 else int(rng.integers(1, min(p, 4) + 1))
     c = rng.normal(size=(k, rank)) if rng.random() < 0.6 else rng.uniform(-1.6, 1.6, size=(k, rank))
@@ -96,7 +111,7 @@ def _centers(rng: np.random.Generator, k: int, p: int) -> NDArray[np.float64]:
     d = np.sqrt(((c[:, None] - c) ** 2).sum(-1)) + np.eye(k) * 1e9
     # along the line between two centres a cluster's spread is 1, however many columns there are
     # mostly classes that can be seen: where two are one cloud, nobody could know that the partition is wrong
-    gap = np.exp(rng.uniform(np.log(1.2 if rng.random() < 0.45 else 2.2), np.log(30)))
+    gap = np.exp(rng.uniform(np.log(2.5 if far else 1.2 if rng.random() < 0.45 else 2.2), np.log(60 if far else 30)))
     if p > 2 and rng.random() < 0.5:
         gap *= np.sqrt(p / 2)
     c = c * gap / np.median(d.min(1))
@@ -144,6 +159,17 @@ def _order(rng: np.random.Generator, order: str, k: int, mass: NDArray[np.float6
         even = np.linspace(0, n, parts + 1)[1:-1].astype(int)
         cuts = even if rng.random() < 0.5 else np.sort(rng.integers(60, n, parts - 1))
         return np.resize(rng.permutation(k), parts)[np.searchsorted(cuts, t, side="right")]
+    if order == "stale":  # each class alone for a while, as in S2; then, or now and then, one that was there before
+        stay = np.exp(rng.uniform(np.log(100), np.log(1000)))
+        uneven = rng.choice([0, 0, 0.2, 0.6])
+        parts = np.maximum(stay * np.exp(rng.normal(size=40) * uneven), 60)
+        parts[0] *= rng.choice([1, 1, 1.5, 2.5])
+        again = rng.choice([0, 0, 0.2])
+        found = [0]
+        for i in range(1, 40):
+            new = i < k and rng.random() >= again
+            found.append(i % k if new or k == 1 else int((found[-1] + rng.integers(1, k)) % k))
+        return np.array(found)[np.searchsorted(np.cumsum(parts), t, side="right")]
     if order == "recurring":
         stay = int(np.exp(rng.uniform(np.log(30), np.log(500))))
         blocks = [
@@ -157,7 +183,13 @@ def _order(rng: np.random.Generator, order: str, k: int, mass: NDArray[np.float6
         fresh[0] = True
         return rng.choice(k, n, p=mass)[np.maximum.accumulate(np.where(fresh, t, 0))]
     born, dead = np.zeros(k), np.full(k, n + 1.0)
-    if order == "births":
+    if order == "late":  # one class alone, then others one after the other, with or without those before
+        born[1:] = np.sort(rng.uniform(rng.uniform(0.05, 0.4) * n, 0.95 * n, k - 1))
+        if k > 1 and rng.random() < 0.5:
+            born[1:] = np.linspace(born[1], 0.95 * n, k - 1)
+        if rng.random() < 0.6:
+            dead[:-1] = born[1:]
+    elif order == "births":
         born[1:] = np.sort(rng.uniform(0, 0.9 * n, k - 1))
         if rng.random() < 0.5:
             dead[:-1] = np.maximum(born[:-1] + 300, rng.uniform(0, 1.6 * n, k - 1))

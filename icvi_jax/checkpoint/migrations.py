@@ -87,11 +87,22 @@ def with_reserves(fields: Fields) -> Fields:
     return found
 
 
+VITALS = "['vitals']"
+
+
+def without_old_vitals(fields: Fields) -> Fields:
+    """The fields without what health remembered before its version 5, of which nothing can be used: it begins anew."""
+    heads = {name.split(VITALS)[0] + VITALS for name in fields if VITALS in name}
+    old = tuple(head for head in heads if f"{head}.whose" not in fields)
+    return {name: a for name, a in fields.items() if not name.startswith(old)} if old else fields
+
+
 def added(fields: Fields, fresh: Fields) -> Fields:
     """What files of 0.2 do not have and `fresh` has: what indices keep, to be computed anew, and gates, which judge
     from now on and begin nothing anew."""
     parts = [part for part in (".kept", ".gate") if not any(name.startswith(part) for name in fields)]
     found = {name: a for name, a in fresh.items() if name.startswith(tuple(parts))} if parts else {}
+    found |= {name: a for name, a in fresh.items() if VITALS in name and name not in fields}
     if ".gate.rows" in found:
         found[".gate.rows"] = np.full_like(found[".gate.rows"], FIRST)
     return found

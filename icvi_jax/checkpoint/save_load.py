@@ -17,7 +17,14 @@ import numpy as np
 
 from icvi_jax.array_api import Stored
 from icvi_jax.checkpoint import container, shards
-from icvi_jax.checkpoint.migrations import SCHEMA, added, first_changes, migrated, with_reserves
+from icvi_jax.checkpoint.migrations import (
+    SCHEMA,
+    added,
+    first_changes,
+    migrated,
+    with_reserves,
+    without_old_vitals,
+)
 from icvi_jax.checkpoint.schema import describe, difference, fields_of, misfit, template
 from icvi_jax.pipeline import Pipeline, PipelineState
 from icvi_jax.types import Array, Namespace
@@ -275,7 +282,7 @@ def _understood(
     fields = {name.removeprefix("state"): a for name, a in arrays.items() if name.startswith("state")}
     if schema < SCHEMA:
         configuration, fields = migrated(schema, configuration, fields, pipe)
-    fields = with_reserves(fields)
+    fields = without_old_vitals(with_reserves(fields))
     configuration, kind = first_changes(configuration, fields, pipe)
     other = difference(configuration, json.loads(json.dumps(describe(pipe))))
     if other:

@@ -103,7 +103,7 @@ def _layer(inputs: list[Array], weights: list[list[float]], bias: list[float]) -
     sums = [cast(b, inputs[0]) + 0 * inputs[0] for b in bias]
     for a, row in zip(inputs, weights):
         if any(row):  # a sign that training left out is not computed
-            sums = [total + cast(w, a) * a for total, w in zip(sums, row)]
+            sums = [total + cast(w, a) * a if w else total for total, w in zip(sums, row)]
     return sums
 
 

@@ -1,11 +1,14 @@
-r"""Vitals: what `Health` must know of the last samples, in faded means without a buffer.
+r"""Vitals: what `Health` must know of the last samples: faded means, and 24 of the last 288 members as they were.
 
 All means forget with ρ = 1 − 1/150, whatever the panel's forgetting, since the question is about the last 300 samples.
-Two valleys carry most of it. *Outer*: with s the place of a sample on the segment from its own centre (0) to the
-nearest centre of another cluster (1), the share with s > .3 against that with |s| < .2: no valley means that one
-cluster was cut. *Inner*: every slot keeps a, the faded mean of sgn(r·a) r for the differences r of its members from
-their own faded mean, so that ±a are the middles of its two halves; the share of members between them, |r·a| < .3 ‖a‖²,
-against that at ±a: a valley means that two clusters share the slot. `docs/reference/definitions.md` has the whole list.
+*Outer valley*: with s the place of a sample on the segment from its own centre (0) to the nearest centre of another
+cluster (1), the share with s > .3 against that with |s| < .2: no valley means that one cluster was cut. *Inner valley*:
+every slot keeps a, the faded mean of sgn(r·a) r for the differences r of its members from their own faded mean, so that
+±a are the middles of its two halves; the share between them, |r·a| < .3 ‖a‖², against that at ±a: a valley means that
+two clusters share the slot. *Neighbours*: the nearest kept member of the same cluster, beside the mean one (clumps:
+several clusters share the slot) and the nearest of another cluster (beside: a cluster was cut). Some of
+these are also *lately*: means that forget with 1 − 1/25, since the kept members are the memory of 288 samples already.
+`docs/reference/definitions.md` has the whole list.
 """
 
 from __future__ import annotations
@@ -13,7 +16,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from icvi_jax.numerics.arrays import cast, larger, namespace, pointed, smaller, smallest, squares
+from icvi_jax.numerics.arrays import (
+    cast,
+    extreme,
+    larger,
+    namespace,
+    pointed,
+    position,
+    slots,
+    smaller,
+    smallest,
+    squares,
+)
 from icvi_jax.numerics.moments import share
 from icvi_jax.statistics.base import RecordedClustering, States, Statistic, Step, chosen, pick, placed
 from icvi_jax.statistics.groups import homes
@@ -25,28 +39,50 @@ if TYPE_CHECKING:
 KEEP = 1 - 1 / 150
 """ρ: what a step leaves of the past."""
 
+LATE = 1 - 1 / 25
+"""What a step leaves of the means that are of the last samples only."""
+
+KEPT, EVERY = 16, 18
+"""Members that are remembered as they were, and how many members pass from one of them to the next."""
+
 LIGHT, HEAVY = 0.01, 0.05
 """Shares of the stream: a lighter slot is nobody's neighbour; only a heavier one can be the worst."""
 
-OF_SAMPLES = ("near", "core", "sil", "mid", "side", "gain")
 MEMBER = (
-    *OF_SAMPLES,
+    "near",
+    "core",
+    "near by mass",
+    "core by mass",
+    "sil",
+    "mid",
+    "side",
+    "gain",
     "ratio",
     "lone",
     "within",
-    "tail",
+    "inside",
     "follow",
     "own",
     "turn",
-    *(f"{name} by mass" for name in OF_SAMPLES),
+    "leap",
+    "stay",
+    "skip",
+    "met",
+    "clump",
+    "spread",
+    "beside",
+    "alike",
 )
 """Means over members; those "by mass" count a member by the share of its cluster, since large clusters decide."""
 
-STREAM = ("total", "tail", "jump", "cosine", "noise")
+LATELY = ("met", "clump", "spread")
+"""Of these there are also means of the last members only."""
+
+STREAM = ("total", "jump", "cosine")
 
 
 class VitalsState(NamedTuple):
-    """Faded means by slot, over the members of clusters, and over all samples.
+    """Faded means by slot, over the members of clusters, and over all samples; and some members.
 
     Attributes
     ----------
@@ -54,22 +90,24 @@ class VitalsState(NamedTuple):
     spot : (k, p, *streams), the mean of the members, which may be far from a centre that does not follow.
     width : (k, *streams), the mean of ‖r‖², r = x − spot before the sample.
     half : (k, p, *streams), a.
-    middle : (k, *streams), the share of members between ±a: |r·a| < .3 ‖a‖².
     edge : (k, *streams), the share of members with s > .3.
     last : (k, *streams), boolean: the slot of the last member.
     mean, before : (p, *streams), the mean of all samples, and the last sample.
     rest : (p, *streams), the difference of the last member from its centre.
     seen, members : (*streams), the faded numbers of samples, and of members of clusters that were there before.
-    run : (*streams), members since the cluster last changed, at most 1000.
-    of_members : (19, *streams), means over members, in the order of `MEMBER`.
-    of_stream : (5, *streams), means over all samples, in the order of `STREAM`.
+    lately : (*streams), the number of those members faded with `LATE`.
+    of_members : (23, *streams), means over members, in the order of `MEMBER`.
+    of_late : (3, *streams), means over the last members, in the order of `LATELY`.
+    of_stream : (3, *streams), means over all samples, in the order of `STREAM`.
+    past : (KEPT, p, *streams), members as they were.
+    whose : (KEPT, *streams), integer: their clusters, −1 where there is none yet.
+    phase : (*streams), integer: members since the first of `past` was last replaced.
     """
 
     mass: Array
     spot: Array
     width: Array
     half: Array
-    middle: Array
     edge: Array
     last: Array
     mean: Array
@@ -77,9 +115,13 @@ class VitalsState(NamedTuple):
     rest: Array
     seen: Array
     members: Array
-    run: Array
+    lately: Array
     of_members: Array
+    of_late: Array
     of_stream: Array
+    past: Array
+    whose: Array
+    phase: Array
 
 
 class _Slots(NamedTuple):
@@ -89,7 +131,6 @@ class _Slots(NamedTuple):
     spot: Array
     width: Array
     half: Array
-    middle: Array
     edge: Array
 
 
@@ -111,7 +152,6 @@ class Vitals(Statistic[VitalsState, "VitalsView"]):
             spot=xp.zeros((k, features, *streams), dtype=dtype),
             width=flat,
             half=xp.zeros((k, features, *streams), dtype=dtype),
-            middle=flat,
             edge=flat,
             last=xp.zeros((k, *streams), dtype=xp.bool),
             mean=row,
@@ -119,8 +159,12 @@ class Vitals(Statistic[VitalsState, "VitalsView"]):
             rest=row,
             seen=one,
             members=one,
-            run=one,
+            lately=one,
+            of_late=xp.zeros((len(LATELY), *streams), dtype=dtype),
             of_members=xp.zeros((len(MEMBER), *streams), dtype=dtype),
+            past=xp.zeros((KEPT, features, *streams), dtype=dtype),
+            whose=xp.full((KEPT, *streams), -1, dtype=xp.int32),
+            phase=xp.zeros(streams, dtype=xp.int32),
             of_stream=xp.zeros((len(STREAM), *streams), dtype=dtype),
         )
 
@@ -149,7 +193,9 @@ class Vitals(Statistic[VitalsState, "VitalsView"]):
 
     @staticmethod
     def shift(state: VitalsState, by: Array) -> VitalsState:
-        return state._replace(spot=state.spot + by, mean=state.mean + by, before=state.before + by)
+        return state._replace(
+            spot=state.spot + by, mean=state.mean + by, before=state.before + by, past=state.past + by
+        )
 
     @staticmethod
     def fade(state: VitalsState, by: Array, alive: Array) -> VitalsState:
@@ -198,6 +244,7 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
     """The state after the sample `x` with memberships `u`; `there` and `known` are the prototypes before it."""
     xp = namespace(x)
     zero, one, keep = xp.zeros_like(state.seen), xp.ones_like(state.seen), cast(KEEP, x)
+    tiny = cast(float(xp.finfo(x.dtype).smallest_normal), x)
     joined = (u > 0) & smallest(-u)
     own = joined & known
     member = xp.any(own, axis=0)
@@ -224,10 +271,24 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
     z = xp.where(size > 0, t / xp.where(size > 0, size, one), one)
     width = pointed(state.width, own)
 
+    label = position(own) if there.names is None else pointed(there.names, own)
+    kin = member & (state.whose == label)
+    kind = member & (state.whose >= 0) & ~kin
+    gaps = squares(x - state.past, 1)
+    kin_count, kind_count = (xp.sum(xp.astype(some, x.dtype), axis=0) for some in (kin, kind))
+    several, both_sides = kin_count > 1, (kin_count > 0) & (kind_count > 0)
+    closest, foreign = (extreme(smaller, xp.where(some, gaps, xp.full_like(gaps, xp.inf))) for some in (kin, kind))
+    closest, foreign = xp.where(kin_count > 0, closest, zero), xp.where(kind_count > 0, foreign, one)
+    number, mine = larger(kin_count, one), xp.where(kin, gaps, 0 * gaps)
+    usual = xp.sum(mine, axis=0) / number
+    part = 1 / xp.where(usual > 0, usual, one)
+
     within = state.of_members[MEMBER.index("within"), ...]
     scale = 1 / xp.where(within > 0, within, xp.where(d0 > 0, d0, one))
     near, aside = spread & (s > 0.3), xp.abs(z)
     turn = member & ~xp.any(state.last & same, axis=0) & xp.any(state.last, axis=0)
+    jump = xp.where(state.seen > 0, squares(x - state.before), zero)
+    stay = xp.where(turn, zero, jump)
     flags = {
         "near": near,
         "core": spread & (xp.abs(s) < 0.2),
@@ -235,6 +296,7 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
         "mid": aside < 0.3,
         "side": (aside > 0.7) & (aside < 1.3),
         "turn": turn,
+        "met": several,
     }
     values = {name: xp.astype(flag, x.dtype) for name, flag in flags.items()}
     values |= {
@@ -242,45 +304,46 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
         "ratio": xp.where(spread, smaller(d0 / gap, 4 * one), zero),
         "gain": xp.where(width > 0, smaller(size / xp.where(width > 0, width, one), one), zero),
         "within": d0,
-        "tail": smaller(d0 * scale, 20 * one) ** 2,
+        "inside": squares(inside),
         "follow": smaller(larger(xp.sum(r * state.rest, axis=0) * scale, -20 * one), 20 * one),
         "own": xp.sum(xp.where(same, state.mass, 0 * state.mass), axis=0) / larger(state.seen, one),
+        "leap": jump - stay,
+        "stay": stay,
+        "skip": smaller(stay * scale, 20 * one) ** 2,
+        "clump": xp.where(several, closest * part, zero),
+        "spread": xp.where(several, squares(mine * part) / number, zero),
+        "beside": xp.where(both_sides, closest / larger(closest + foreign, tiny), zero),
+        "alike": kin_count / larger(kin_count + kind_count, one),
     }
-    values |= {f"{name} by mass": values[name] * values["own"] for name in OF_SAMPLES}
+    values |= {f"{name} by mass": values[name] * values["own"] for name in ("near", "core")}
     members = keep * state.members + 1
     means = state.of_members + (1 / members) * (xp.stack([values[name] for name in MEMBER]) - state.of_members)
+    lately = cast(LATE, x) * state.lately + 1
+    late = state.of_late + (1 / lately) * (xp.stack([values[name] for name in LATELY]) - state.of_late)
 
     seen = keep * state.seen + 1
     once = 1 / seen
     mean = xp.where(state.seen > 0, state.mean + once * (x - state.mean), x)
     y, back = x - mean, state.before - mean
     total, other_total = squares(y), squares(back)
-    usual = state.of_stream[0, ...]
-    both = total * other_total
-    along = xp.sum(y * back, axis=0)
+    along, both = xp.sum(y * back, axis=0), total * other_total
     turned = (total > 0) & (other_total > 0)
     cosine = along / xp.where(turned, total, one) * (along / xp.where(turned, other_total, one))
-    row = (
-        total,
-        smaller(total / xp.where(usual > 0, usual, xp.where(total > 0, total, one)), 20 * one) ** 2,
-        xp.where(state.seen > 0, squares(x - state.before), zero),
-        xp.where(turned & (both > 0), cosine, zero),
-        xp.astype(~xp.any(u > 0, axis=0), x.dtype),
-    )
+    row = (total, jump, xp.where(turned & (both > 0), cosine, zero))
     of_stream = state.of_stream + once * (xp.stack(row) - state.of_stream)
 
-    tiny = xp.asarray(float(xp.finfo(x.dtype).smallest_normal), dtype=x.dtype)
     mass = larger(keep * state.mass, smaller(state.mass, tiny)) + xp.astype(joined, x.dtype)
     # the first sample of a slot has r = 0 and a mass of 1: it overwrites what the slot was before
     share_of = xp.astype(joined, x.dtype) / larger(pointed(mass, joined), one)
     wide = share_of[:, None, ...]
     toward = xp.where(t >= 0, one, -one) * inside
+    taken = member & (slots(kin, KEPT) * EVERY == state.phase)
+    later = xp.where(state.phase < KEPT * EVERY - 1, state.phase + 1, xp.zeros_like(state.phase))
     return VitalsState(
         mass=mass,
         spot=xp.where(wide == 1, x, state.spot + wide * (x - state.spot)),
-        width=state.width + share_of * (squares(inside) - state.width),
+        width=state.width + share_of * (values["inside"] - state.width),
         half=state.half + wide * (toward - state.half),
-        middle=state.middle + share_of * (values["mid"] - state.middle),
         edge=state.edge + share_of * (values["near"] - state.edge),
         last=xp.where(xp.any(joined, axis=0), joined, state.last),
         mean=mean,
@@ -288,9 +351,13 @@ def advance(state: VitalsState, x: Array, u: Array, there: Prototypes, known: Ar
         rest=xp.where(member, r, state.rest),
         seen=seen,
         members=xp.where(member, members, state.members),
-        run=xp.where(member, xp.where(turn, zero, smaller(state.run + 1, 1000 * one)), state.run),
+        lately=xp.where(member, lately, state.lately),
         of_members=xp.where(member, means, state.of_members),
+        of_late=xp.where(member, late, state.of_late),
         of_stream=of_stream,
+        past=xp.where(taken[:, None, ...], x, state.past),
+        whose=xp.where(taken, label, state.whose),
+        phase=xp.where(member, later, state.phase),
     )
 
 
@@ -298,28 +365,29 @@ SIGNS = (
     "outer valley",
     "outer valley by mass",
     "inner valley",
-    "inner valley by mass",
     "silhouette",
-    "silhouette by mass",
     "gain of a split",
-    "gain of a split by mass",
     "distance over gap",
     "within over total",
-    "tail within",
-    "tail of all",
+    "off the centres",
     "smoothness",
     "dimension",
     "residuals follow",
     "concentration",
     "clusters",
     "stickiness",
-    "noise",
-    "run",
+    "leaps",
+    "skips",
     "outside the largest",
-    "worst gain",
-    "emptiest middle",
     "worst edge",
+    "widest",
     "alone",
+    "clumps",
+    "spread",
+    "beside",
+    "alike",
+    "clumps lately",
+    "spread lately",
 )
 """The scale-free numbers that `Health` is computed from, in order."""
 
@@ -359,12 +427,14 @@ class VitalsView:
     def signs(self) -> list[Array]:
         state, xp = self.state, namespace(self.state.mass)
         m = {name: state.of_members[i, ...] for i, name in enumerate(MEMBER)}
-        total, tail, jump, cosine, noise = (state.of_stream[i, ...] for i in range(len(STREAM)))
+        total, jump, cosine = (state.of_stream[i, ...] for i in range(len(STREAM)))
         one = xp.ones_like(total)
         total = xp.where(total > 0, total, one)
-        own = larger(m["own"], 1e-3 * one)
-        largest = xp.max(state.mass, axis=0) / larger(state.seen, one)
-        middle = xp.min(xp.where(self.heavy, state.middle, xp.ones_like(state.middle)), axis=0)
+        own, met, seen = larger(m["own"], 1e-3 * one), larger(m["met"], 1e-3 * one), larger(state.seen, one)
+        lately, clump, spread = (state.of_late[i, ...] for i in range(len(LATELY)))
+        lately = larger(lately, 1e-3 * one)
+        largest = xp.max(state.mass, axis=0) / seen
+        scatter = xp.sum(state.width * state.mass, axis=0) / seen
 
         def log(a: Array, least: float) -> Array:
             return xp.log(larger(a, 0 * a) + least)
@@ -376,28 +446,29 @@ class VitalsView:
             over(m["near"], m["core"], 0.01),
             over(m["near by mass"], m["core by mass"], 0.01 * own),
             over(m["mid"], m["side"], 0.01),
-            over(m["mid by mass"], m["side by mass"], 0.01 * own),
             m["sil"],
-            m["sil by mass"] / own,
             m["gain"],
-            m["gain by mass"] / own,
             log(m["ratio"], 1e-3),
             log(smaller(m["within"] / total, one), 1e-4),  # more than 1 where centres stay behind: seldom, and no news
-            log(m["tail"], 0.1),
-            log(tail, 0.1),
+            over(m["inside"], m["within"], 1e-3 * total),
             log(jump / total, 1e-3),
             log(cosine, 1e-3),
             m["follow"],
             log(m["own"], 0.01),
             log(self.clusters, 0.5),
             over(m["turn"], 1 - m["own"], 0.005),
-            noise,
-            log(state.run, 1.0),
+            over(m["leap"], m["stay"], 1e-3 * total),
+            log(m["skip"], 0.01),
             log(1 - largest, 0.003),
-            self.most(self.gains),
-            middle,
             self.most(state.edge),
+            over(self.most(state.width), scatter, 1e-3 * total),
             m["lone"],
+            log(m["clump"] / met, 0.01),
+            log(m["spread"] / met, 0.1),
+            m["beside"],
+            log(m["alike"], 0.01),
+            log(clump / lately, 0.01),
+            log(spread / lately, 0.1),
         ]
 
     @cached_property
@@ -413,7 +484,7 @@ class VitalsView:
 
 
 def _slots(state: VitalsState) -> _Slots:
-    return _Slots(state.mass, state.spot, state.width, state.half, state.middle, state.edge)
+    return _Slots(state.mass, state.spot, state.width, state.half, state.edge)
 
 
 def _combined(a: _Slots, b: _Slots) -> _Slots:
@@ -422,6 +493,6 @@ def _combined(a: _Slots, b: _Slots) -> _Slots:
     mass, part = share(a.mass, 1, b.mass)
     along = xp.sum(a.half * b.half, axis=1) >= 0
     turned = xp.where(along[:, None, ...], b.half, -b.half)
-    mixed = [one + part * (two - one) for one, two in zip((a.width, a.middle, a.edge), (b.width, b.middle, b.edge))]
+    mixed = [one + part * (two - one) for one, two in zip((a.width, a.edge), (b.width, b.edge))]
     wide = part[:, None, ...]
     return _Slots(mass, a.spot + wide * (b.spot - a.spot), mixed[0], a.half + wide * (turned - a.half), *mixed[1:])
