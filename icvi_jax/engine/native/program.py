@@ -18,7 +18,7 @@ import numpy as np
 from icvi_jax.engine.lowering.graph import Operation
 from icvi_jax.engine.lowering.rules import Tree
 from icvi_jax.engine.lowering.schedule import most_alive, ordered
-from icvi_jax.engine.lowering.ssa import Flat, Lane, check, flatten
+from icvi_jax.engine.lowering.ssa import Lane, check, flatten
 from icvi_jax.engine.lowering.unroll import Unrolled, unroll
 from icvi_jax.engine.native.build import Native, folder, host, lanes_of
 from icvi_jax.engine.native.codegen import MATHS
