@@ -23,7 +23,7 @@ from icvi_jax.tables.column_kinds import (
     sentences,
 )
 from icvi_jax.tables.error_codes import CODES, FILLS, clear_codes, code_notes
-from icvi_jax.tables.parse import Column, describe_formats
+from icvi_jax.tables.parse import Column, describe_formats, half_day_sql
 from icvi_jax.tables.raw_table import Sheet
 from icvi_jax.tables.table import Table, TableError, Times, check_samples, seconds_of, truth_of
 
@@ -39,7 +39,8 @@ def _date_and_clock(sheet: Sheet, free: Sequence[Column]) -> tuple[Column, list[
         return None
     for column in free:
         if column.kind in ("text", "time") and column is not days:
-            clock = f"try_cast(replace(trim(CAST(c{column.position} AS VARCHAR)), '.', ':') AS TIME)"
+            text = f"trim(CAST(c{column.position} AS VARCHAR))"
+            clock = f"coalesce(try_cast(replace({text}, '.', ':') AS TIME), {half_day_sql(text, [''])}::TIME)"
             if _all(sheet, f"{clock} IS NOT NULL"):
                 name = f"{days.name} {column.name}"
                 return days._replace(name=name, sql=f"(CAST({days.sql} AS DATE) + {clock})"), [days, column]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 CLOCK = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 DAY_FIRST = [f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y") for clock in CLOCK]
 MONTH_FIRST = [f"{day}{clock}" for day in ("%m/%d/%Y", "%m-%d-%Y") for clock in CLOCK]
+HALF_DAY = r"(:\d\d)[ \x{a0}\x{202f}]?([AaPp])[.]?[Mm][.]?$"
+"""AM or PM behind a time of day, for DuckDB."""
 ZONE_AFTER_MINUTES = r"(\d\d:\d\d)( ?([+-]\d\d(:?\d\d)?|[A-Za-z][A-Za-z/_]*))$"
 TIMES = {
     # DuckDB 1.5 reads a zone after seconds only
@@ -22,6 +24,11 @@ TIMES = {
     rf"try_cast(regexp_replace({{c}}, '{ZONE_AFTER_MINUTES}', '\1:00\2') AS TIMESTAMPTZ))::TIMESTAMP",
     "day first": f"try_strptime({{c}}, {DAY_FIRST})",
     "month first": f"try_strptime({{c}}, {MONTH_FIRST})",
+}
+HALF_DAYS = {
+    "": ["%Y-%m-%d ", "%Y/%m/%d "],
+    "day first": ["%d.%m.%Y ", "%d/%m/%Y ", "%d-%m-%Y "],
+    "month first": ["%m/%d/%Y ", "%m-%d-%Y "],
 }
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 GAP = " '\u2019\u00a0\u2009\u202f"
@@ -99,6 +106,12 @@ def read_number(text: str, delimiter: str = ",") -> float | None:
     return None
 
 
+def half_day_sql(cell: str, days: Sequence[str]) -> str:
+    """SQL for a time of day with AM or PM behind one of these dates; NULL for other cells."""
+    forms = [f"{day}{clock}" for day in days for clock in ("%I:%M %p", "%I:%M:%S %p")]
+    return rf"try_strptime(regexp_replace({cell}, '{HALF_DAY}', '\1 \2M'), {forms})"
+
+
 def column_of(connection: DuckDBPyConnection, name: str, position: int, delimiter: str) -> Column:
     """Find the kind of a text column that is not plain numbers, from all its values in the table ``raw``."""
     cell = f"trim(c{position})"
@@ -147,8 +160,11 @@ def _example(connection: DuckDBPyConnection, cell: str, value: str, where: str) 
 
 def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, present: str, count: int) -> Column:
     """Find dates among text. Of two possible meanings, the one in which time runs forward is taken, otherwise day
-    first."""
+    first, or month first with AM and PM."""
     values = {way: time.format(c=cell) for way, time in TIMES.items()}
+    half_days = _any(connection, f"{present} AND regexp_matches({cell}, '{HALF_DAY}')")
+    if half_days:
+        values = {way: f"coalesce({value}, {half_day_sql(cell, HALF_DAYS[way])})" for way, value in values.items()}
     counted = ", ".join(
         f"count(v{n}), {_first(f'v{n} IS NULL')}, count(*) FILTER (v{n} < before{n})" for n in range(len(values))
     )
@@ -161,7 +177,7 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
     )
     parsed, bad, backward = (dict(zip(values, found[n::3])) for n in range(3))
     # Most values first, then the order of time, then the order above.
-    way = min(values, key=lambda key: (-parsed[key], backward[key] if key else 0))
+    way = min(values, key=lambda key: (-parsed[key], backward[key] if key else 0, half_days and key == "day first"))
     if not parsed[way]:
         return Column(name, position, "text", f"c{position}")
     if parsed[way] < count:
@@ -173,6 +189,10 @@ def _time(connection: DuckDBPyConnection, name: str, position: int, cell: str, p
         differs = f"{present} AND {values[way]} <> {values[other]}"
         example = _example(connection, cell, f"strftime({values[way]}, '%Y-%m-%d')", differs) + DOUBT
     return Column(name, position, "time", values[way], None, form, example)
+
+
+def _any(connection: DuckDBPyConnection, where: str) -> bool:
+    return counts(connection, f"SELECT count(*) FROM (SELECT 1 FROM raw WHERE {where} LIMIT 1)") != (0,)
 
 
 def _first(where: str) -> str:

@@ -30,7 +30,7 @@ from icvi_jax.tables.parse import read_number
 from icvi_jax.tables.text import MISSING
 from icvi_jax.terminal_text import Complaints, say
 from icvi_jax.watch.device_formats import check_pattern, line_protocol, node_in, records_of
-from icvi_jax.watch.sample import Sample, Time, known_as, order, said
+from icvi_jax.watch.sample import HALF_DAY, Sample, Time, known_as, of_24_hours, order, said
 
 NODE, UNITS, LONGEST_UNIT = "node", "units", 20
 BLANK = "\ufeff" + string.whitespace
@@ -39,7 +39,7 @@ LONGEST_LINE = 1 << 20
 DELIMITERS, MOST_HEADERS = ",;\t|", 8
 FIRST_LINES = 20
 """After how many lines to say that most of them are bad."""
-JOIN, CLOCK = "\t", re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d([.,]\d+)?)?")
+JOIN, CLOCK = "\t", re.compile(rf"\d{{1,2}}[:.]\d\d([:.]\d\d([.,]\d+)?)?({HALF_DAY})?")
 """Between the names of columns that are the time together (no name has a tab); a time of day."""
 
 
@@ -229,7 +229,7 @@ class Reader:
             return said(record.get(self.time))
         parts = [str(record.get(name, "")).strip() for name in names]
         if len(names) == 2:
-            return f"{parts[0]} {parts[1].replace('.', ':')}"
+            return f"{parts[0]} {of_24_hours(parts[1]).replace('.', ':')}"
         numbers = [int(part) if part.isdecimal() else -1 for part in [*parts, "0", "0", "0"][:6]]
         return "{:04d}-{:02d}-{:02d} {:02d}:{:02d}:{:02d}".format(*numbers)
 

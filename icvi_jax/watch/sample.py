@@ -86,6 +86,18 @@ def _read(time: Time) -> tuple[int | float | None, bool]:
     return time if usable else None, False
 
 
+HALF_DAY = "[ \u00a0\u202f]?([AaPp])[.]?[Mm][.]?"
+"""AM or PM behind a time of day."""
+
+
+def of_24_hours(text: str) -> str:
+    """The text of a time with its hour from 0 to 23, if it has AM or PM."""
+    found = re.fullmatch(rf"((?:.*[ T])?)(\d{{1,2}})(:\d\d(?::\d\d)?){HALF_DAY}", text)
+    if found is None or not 1 <= int(found[2]) <= 12:
+        return text
+    return f"{found[1]}{int(found[2]) % 12 + 12 * (found[4] in 'Pp'):02}{found[3]}"
+
+
 @lru_cache(4096)
 def _read_text(text: str) -> tuple[int | float | None, bool]:
     for read in (int, float):
@@ -94,13 +106,15 @@ def _read_text(text: str) -> tuple[int | float | None, bool]:
         except ValueError:
             continue
         return number if -LATEST < number < LATEST else None, False
+    whole = of_24_hours(text)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(whole)
     except ValueError:
-        parts = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?", text)
+        parts = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?", whole)
         if parts is None:
             return None, False
-        day_first = int(parts[3]) <= 12  # also where both can be
+        # where both can be: day first, but month first with AM and PM
+        day_first = int(parts[3]) <= 12 if whole == text or parts[2] == "." else int(parts[1]) > 12
         day, month = (parts[1], parts[3]) if day_first else (parts[3], parts[1])
         try:
             moment = datetime.fromisoformat(f"{parts[4]}-{month:0>2}-{day:0>2}T{parts[5] or '00:00':0>5}")

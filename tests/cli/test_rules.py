@@ -13,6 +13,7 @@ from icvi_jax.cli.options import Model
 from icvi_jax.tables import TableError, from_frame, read, read_fleet, write_table
 from icvi_jax.tables.column_kinds import by_name
 from icvi_jax.tables.window_means import means
+from icvi_jax.watch.sample import order
 
 ROWS = 120
 RNG = np.random.default_rng(0)
@@ -148,6 +149,39 @@ def test_dates_that_can_be_read_two_ways(tmp_path, dates, first, way):
     table = read(path)
     assert str(table.times[0]).startswith(first)
     assert (f"dates with the {way} in 'when': " in "".join(table.notes)) == bool(way)
+
+
+@pytest.mark.parametrize(
+    ("dates", "first", "way"),
+    [
+        (("03/04/2024 11:59 AM", "03/04/2024 12:00 PM", "03/04/2024 1:05 PM"), "2024-03-04T11:59", "month first"),
+        (("30/03/2024 11:59 PM", "31/03/2024 12:00 am", "31/03/2024 1:05 am"), "2024-03-30T23:59", ""),
+        (
+            ("2024-03-04 12:30:01 a.m.", "2024-03-04 01:00:00 a.m.", "2024-03-04 1:05:00 P.M."),
+            "2024-03-04T00:30:01",
+            "",
+        ),
+        (("3/4/2024 11:59\u202fAM", "3/4/2024 12:00PM", "3/4/2024 13:05"), "2024-03-04T11:59", "month first"),
+    ],
+)
+def test_times_with_am_and_pm(tmp_path, dates, first, way):
+    """In files and live alike; where day and month could be either, the month is first, as where people write so."""
+    path = tmp_path / "in.csv"
+    path.write_text("when,v\n" + "".join(f"{date},{n}\n" for n, date in enumerate(dates)))
+    table = read(path)
+    assert table.features == ("v",) and str(table.times[0]).startswith(first)
+    assert np.all(np.diff(table.times.astype("datetime64[s]").astype(int)) > 0)
+    assert (f"dates with the {way} in 'when': " in "".join(table.notes)) == bool(way)
+    if all(date[-1] in "mM." for date in dates):
+        assert [order(date) for date in dates] == table.times.astype("datetime64[us]").astype(int).tolist()
+
+
+def test_words_that_end_like_pm_are_text(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("when,note,v\n" + "".join(f"2024-03-0{n + 1},spam {n} pm,{n}\n" for n in range(5)))
+    table = read(path)
+    assert table.features == ("v",) and str(table.times[0]).startswith("2024-03-01")
+    assert order("13:05 PM") is None and order("3/4/2024 13:05 PM") is None and order("spam") is None
 
 
 @pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])

@@ -99,6 +99,7 @@ def test_codes_that_are_kept_reach_the_monitor(tmp_path, capsys):
     [
         ("Date;Time;v", "{d:%d/%m/%Y};{d:%H.%M.%S};{v}", "Date\tTime"),
         ("day,clock,v", "{d:%Y-%m-%d},{d:%H:%M},{v}", "day\tclock"),
+        ("Date,Time,v", "{d:%d/%m/%Y},{d:%I:%M %p},{v}", "Date\tTime"),
         ("year,month,day,hour,v", "{d.year},{d.month},{d.day},{d.hour},{v}", "year\tmonth\tday\thour"),
     ],
 )
