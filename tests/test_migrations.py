@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import icvi_jax as icvi
+from icvi_jax.checkpoint import container
 from icvi_jax.cli.build_pipeline import pipeline_of
 from icvi_jax.cli.options import Model
 from icvi_jax.spec import changed
@@ -154,3 +155,22 @@ def test_a_change_of_an_earlier_version_is_saved_and_goes_on_live_without_a_word
     code = icvi.Live.load(live.save(tmp_path / "again.icvi"), pipe).tick_many(samples()[:, STOP:]).alarms["change"].code
     with np.load(DATA / "0.2.0-alone.npz") as then:
         np.testing.assert_array_equal(code, then[".alarms['change'].code"])
+
+
+@pytest.mark.parametrize("missing", [(), ("last",), ("reserve", "last")])
+def test_files_without_what_learned_thresholds_have_since_go_on(tmp_path, missing):
+    """A file of 0.2 has neither, one of the days before 0.3 has a reserve."""
+    path = tmp_path / "a.icvi"
+    pipe = changed(pipes()["kmeans"], monitors={"xb": icvi.Distress(false_alarms=1e-3)})
+    X = samples()
+    half = icvi.run_fleet(pipe, X[:, :STOP]).state
+    icvi.save(path, pipe, half)
+    header, arrays = container.decode(path.read_bytes())
+    kept = {name: a for name, a in arrays.items() if not name.endswith(tuple(f".threshold.{one}" for one in missing))}
+    assert len(arrays) - len(kept) == len(missing)
+    path.write_bytes(container.encode({name: one for name, one in header.items() if name != "arrays"}, kept))
+    again = icvi.load(path, pipe)
+    assert jax.tree.structure(again) == jax.tree.structure(half)
+    if not missing:
+        np.testing.assert_array_equal(again.monitors["xb"].threshold.last, half.monitors["xb"].threshold.last)
+    icvi.run_fleet(pipe, X[:, STOP:], state=again)

@@ -80,12 +80,14 @@ def with_reserves(fields: Fields) -> Fields:
     """The fields with the reserve and the last value of learned thresholds, which older files do not have: nothing is
     in the one, and no value can agree with the other."""
     found: Fields = {}
-    for name, a in fields.items():
+    for name, a in fields.items():  # in the order of the state: ready, reserve, last
         found[name] = a
-        one = name.removesuffix(".ready")
-        if name.endswith(".threshold.ready") and f"{one}.reserve" not in fields:
+        one, _, field = name.rpartition(".")
+        if not one.endswith(".threshold") or field not in ("ready", "reserve"):
+            continue
+        if f"{one}.reserve" not in fields:
             found[f"{one}.reserve"] = np.zeros_like(fields[f"{one}.tail.level"])
-        if name.endswith(".threshold.ready") and f"{one}.last" not in fields:
+        if f"{one}.last" not in fields and f"{one}.reserve" in found:
             found[f"{one}.last"] = np.full_like(fields[f"{one}.tail.level"], np.inf)
     return found
 

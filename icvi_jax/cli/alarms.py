@@ -53,10 +53,12 @@ def monitors_of(alarms: Alarms, indices: list[str], budget: Budget | None) -> di
         warm = Distress.warm if alarms.settle is None else max(1, alarms.settle)
         rate = None if budget is None else budget.rate
         monitors |= {i: Distress(patience=alarms.patience, warm=warm, false_alarms=rate) for i in indices}
+    if "page-hinkley" in names:  # monitors of indices come first, as in folders that a watch goes on from
+        monitors |= {i: changed(KINDS["page-hinkley"](), index=i) for i in indices}
     if "change" in names:
         silent = Change.silent if alarms.settle is None else alarms.settle
         monitors["change"] = Change(silent=silent, season=season if season == AUTO else int(season))
-    for name in (name for name in names if name not in ("distress", "change")):
+    for name in (name for name in names if name not in ("distress", "page-hinkley", "change")):
         kind = KINDS[name]
         if issubclass(kind, SampleMonitor):
             monitors[name] = kind()

@@ -79,6 +79,7 @@ class Reader:
     ----------
     count, bad : how many lines there were, and how many of them were not valid samples.
     last : what was wrong with the last one of them.
+    complaints : what says so; readers of one source share it.
     """
 
     def __init__(self, columns: Sequence[str] = (), time: str = "", node: str = NODE, keep_codes: bool = False):
@@ -90,7 +91,7 @@ class Reader:
         self.time, self.node = time, NODE if self.pattern else node or NODE
         self.header: tuple[str, ...] = ()
         self.json = False
-        self.count, self.bad, self.last, self._complaints = 0, 0, "", Complaints()
+        self.count, self.bad, self.last, self.complaints = 0, 0, "", Complaints()
         self.notes: list[str] = []  # sentences about what was left out because of its name
         self._units: dict[str, str] = {}
         self.delimiter, self.keep_codes = ",", keep_codes
@@ -106,7 +107,7 @@ class Reader:
             except ValueError as error:
                 self.bad += 1
                 self.last = str(error)
-                self._complaints.say(f"line {self.count}: {error}: skipped")
+                self.complaints.say(f"line {self.count}: {error}: skipped")
             if self.count == FIRST_LINES and 2 * self.bad > self.count:
                 say(f"{self.bad} of the first {self.count} lines are not valid samples; the last one: {self.last}")
         return found

@@ -23,7 +23,7 @@ import numpy as np
 
 from icvi_jax.monitors import Budget
 from icvi_jax.pipeline import Pipeline
-from icvi_jax.terminal_text import counted, say
+from icvi_jax.terminal_text import Complaints, counted, say
 from icvi_jax.watch.alarms import AlarmCount, Record, Silence, agreed, alarms_of, json_line
 from icvi_jax.watch.fencing import Fenced, LogKeeper
 from icvi_jax.watch.journal import JournalKeeper, Store
@@ -218,7 +218,7 @@ class WatchLoop:
         buffers: RingBuffers | None = None,
     ):
         self.pipe, self.rules, self.buffers = pipe, rules or Rules(), buffers
-        self._make_reader = make_reader
+        self._make_reader, self._complaints = make_reader, Complaints()
         self.printer = Printer(out or sys.stdout)
         self.sinks = (self.printer.name, *sinks)
         self.parts: dict[str, Partition] = {}  # by name; those of Kafka come and go
@@ -249,8 +249,10 @@ class WatchLoop:
 
     def open(self, name: str, keeper: Keeper) -> Partition:
         """Continue with a part of the source from what its keeper has."""
+        reader = self._make_reader()
+        reader.complaints = self._complaints
         try:
-            part = Partition(self.pipe, self._make_reader(), keeper, self.rules, self.buffers)
+            part = Partition(self.pipe, reader, keeper, self.rules, self.buffers)
         except BaseException:
             keeper.close()
             raise

@@ -58,7 +58,7 @@ class History(NamedTuple):
 
 
 class RingBuffers:
-    """The last `length` samples of all nodes. One thread adds, others read; they wait only while some rows are copied.
+    """The last `length` samples of all nodes. One thread adds, others read, and wait for each other.
 
     `silences` are the nodes that are muted, `acknowledged` the incidents that a person has seen.
     """

@@ -113,8 +113,9 @@ def _read_text(text: str) -> tuple[int | float | None, bool]:
         parts = re.fullmatch(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?", whole)
         if parts is None:
             return None, False
-        # where both can be: day first, but month first with AM and PM
-        day_first = int(parts[3]) <= 12 if whole == text or parts[2] == "." else int(parts[1]) > 12
+        day_first = int(parts[3]) <= 12  # also where both can be
+        if whole != text and day_first and int(parts[1]) <= 12 and parts[2] != ".":
+            return None, False  # with AM and PM either may be first, and one line cannot tell
         day, month = (parts[1], parts[3]) if day_first else (parts[3], parts[1])
         try:
             moment = datetime.fromisoformat(f"{parts[4]}-{month:0>2}-{day:0>2}T{parts[5] or '00:00':0>5}")

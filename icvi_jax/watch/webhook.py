@@ -115,7 +115,7 @@ OPENER = urllib.request.build_opener(_NoMove)
 
 def post_json(url: str, text: str, headers: Mapping[str, str] | None = None) -> None:
     """Post a text of JSON; raises `Refusal` for any answer but 2xx."""
-    _answer(urllib.request.Request(url, text.encode(), {"Content-Type": "application/json", **(headers or {})}))
+    _answer(urllib.request.Request(url, text.encode(), {"Content-Type": "application/json", **(headers or {})}), 0)
 
 
 def get_json(url: str) -> Any:
@@ -123,11 +123,12 @@ def get_json(url: str) -> Any:
     return json.loads(_answer(urllib.request.Request(url)))
 
 
-def _answer(request: urllib.request.Request) -> bytes:
+def _answer(request: urllib.request.Request, most: int = LONGEST_ANSWER) -> bytes:
+    """At most so many bytes of an answer: a receiver may keep the connection open behind what it says."""
     request.add_header("User-Agent", "icvi-watch")
     try:
         with OPENER.open(request, timeout=TIMEOUT) as answer:
-            return bytes(answer.read(LONGEST_ANSWER))
+            return bytes(answer.read(most))
     except HTTPError as error:
         error.close()  # it holds the connection
         raise Refusal(str(error)) from None

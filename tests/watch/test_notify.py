@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from watching import alarms, begun, samples, taken, until
 
-from icvi_jax.watch import retry
+from icvi_jax.watch import retry, webhook
 from icvi_jax.watch.journal import Store
 from icvi_jax.watch.retry import Sender
 from icvi_jax.watch.silences import Silences
 from icvi_jax.watch.sinks import Printer
-from icvi_jax.watch.webhook import Webhook
+from icvi_jax.watch.webhook import Webhook, post_json
 
 
 @pytest.fixture
@@ -43,6 +44,25 @@ def receiver():
     yield server, f"http://127.0.0.1:{server.server_port}/alarms"
     server.shutdown()
     server.server_close()
+
+
+def test_an_answer_that_does_not_end_counts(monkeypatch):
+    """A receiver that has said 200 has the alarm, even if it keeps the connection open."""
+    monkeypatch.setattr(webhook, "TIMEOUT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            connection.recv(10_000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            done.wait(10)
+            connection.close()
+
+        done, thread = threading.Event(), threading.Thread(target=answer, daemon=True)
+        thread.start()
+        post_json(f"http://127.0.0.1:{server.getsockname()[1]}/", "{}")
+        done.set()
+        thread.join()
 
 
 def jumping(count=40):
