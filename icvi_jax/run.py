@@ -212,7 +212,7 @@ def use_all_cores(cores: int | None = None) -> int:
     2
     """
     warnings.warn("use_all_cores() has no effect and will be removed", DeprecationWarning, stacklevel=2)
-    return cores or os.cpu_count() or 1
+    return (os.cpu_count() or 1) if cores is None else cores
 
 
 def scan_chunks(

@@ -1,6 +1,9 @@
 """Engines of a fleet: what is forced is done or refused, and nothing is compiled twice."""
 
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ from fleets import FIELDS, pipeline, recording, same
 from jax.sharding import Mesh
 
 import icvi_jax as icvi
-from icvi_jax.engine import executor as platforms
+from icvi_jax.engine import executor
 from icvi_jax.spec import spec
 
 
@@ -18,10 +21,10 @@ def test_other_numbers_and_other_streams_do_not_compile():
     X = recording()
     icvi.run_fleet(pipeline(), X, keep=FIELDS)
     icvi.run(pipeline(), X[0])
-    made = dict(platforms._programs)
+    made = dict(executor._programs)
     icvi.run_fleet(pipeline(forgetting=0.8), recording(N=40, T=30, seed=1), keep=FIELDS)
     icvi.run(pipeline(forgetting=0.8), X[1])
-    assert platforms._programs == made
+    assert executor._programs == made
 
 
 def test_a_step_without_native_form_runs_all_the_same_and_says_so_once():
@@ -49,7 +52,29 @@ def test_what_is_forced_is_done_or_refused(monkeypatch):
     with pytest.raises(ValueError, match="ICVI_BACKEND=native: .*mesh"):
         icvi.run_fleet(pipeline(), X[None], mesh=Mesh(np.array(jax.devices()[:1]), ("streams",)))
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    with pytest.raises(ValueError, match="ICVI_BACKEND=native: .*not installed"):
-        icvi.run(pipeline(k=7), X)
+    for _ in range(2):  # not only at the first call
+        with pytest.raises(ValueError, match="ICVI_BACKEND=native: .*not installed"):
+            icvi.run(pipeline(k=7), X)
     monkeypatch.delenv("ICVI_BACKEND")
     assert np.isfinite(icvi.run(pipeline(k=7), X).readings.values["xb"][-1])  # XLA serves
+
+
+def test_a_thread_that_asks_while_another_compiles_has_native_code_too(monkeypatch):
+    began, compiled = threading.Event(), executor.compile_step
+
+    def slowly(*args, **settings):
+        began.set()
+        time.sleep(0.5)
+        return compiled(*args, **settings)
+
+    def run_on_devices(*_, **__):
+        raise AssertionError("XLA ran it")
+
+    monkeypatch.setattr(executor, "compile_step", slowly)
+    monkeypatch.setattr(executor, "run_on_devices", run_on_devices)
+    pipe, X = pipeline(k=9), recording()[0]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(icvi.run, pipe, X)
+        assert began.wait(60)
+        second = pool.submit(icvi.run, pipe, X)
+        same(first.result().readings, second.result().readings)

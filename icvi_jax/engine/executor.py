@@ -72,11 +72,11 @@ def native_code(
     form = tuple((a.shape, a.dtype) for a in jax.tree.leaves(state)), jax.tree.structure(state)
     key = (engine, step, structure, shapes, form, dtype, features, timed, alone, own)
     if key not in _programs:
-        _programs[key] = None
+        made: Program | None = None
         try:
             with precise(dtype):  # as a fleet of one: each pair of clusters once, which is less to do
                 lanes, one = 1 if alone else None, AsOneOfMany(step)
-                _programs[key] = compile_step(one, model, state, features, dtype, timed, lanes, own=own)
+                made = compile_step(one, model, state, features, dtype, timed, lanes, own=own)
         except ImportError as missing:
             if engine == "native":
                 raise ValueError(f"ICVI_BACKEND=native: {missing.name} is not installed here") from None
@@ -84,6 +84,7 @@ def native_code(
             if engine == "native":
                 raise ValueError(f"ICVI_BACKEND=native: {problem}") from None
             warnings.warn(f"{problem}; XLA runs this step, which is slower", RuntimeWarning, stacklevel=4)
+        _programs[key] = made  # not before: another thread may ask meanwhile
         if len(_programs) > PROGRAMS:
             _programs.popitem(last=False)
     _programs.move_to_end(key)

@@ -37,7 +37,9 @@ def library(xp: Namespace) -> Namespace:
 def cast(value: Array | float, like: Array) -> Array:
     """`value` as an array of `like`'s type: a float64 number beside a float32 state would break the carry."""
     xp = namespace(like)
-    return xp.asarray(value, dtype=like.dtype, device=None if array_api_compat.is_jax_array(like) else like.device)
+    return xp.asarray(
+        value, dtype=like.dtype, device=None if array_api_compat.is_jax_array(like) else array_api_compat.device(like)
+    )
 
 
 def count(mask: Array) -> Array:
