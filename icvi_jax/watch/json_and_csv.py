@@ -43,6 +43,9 @@ JOIN, CLOCK = "\t", re.compile(rf"\d{{1,2}}[:.]\d\d([:.]\d\d([.,]\d+)?)?({HALF_D
 """Between the names of columns that are the time together (no name has a tab); a time of day."""
 
 
+DATE = re.compile(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4})(?=[ T]|$)")
+
+
 class LineFormat(NamedTuple):
     """The form of a feed."""
 
@@ -52,13 +55,14 @@ class LineFormat(NamedTuple):
     units: tuple[tuple[str, str], ...] = ()  # pairs of a reading and its unit
     delimiter: str = ","  # between two fields of a CSV line
     node: str = ""  # name of the node column, where it was found by its name
+    first: str = ""  # "day" or "month": what is first in dates such as 03/04/2024, once one of them told
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> LineFormat:
         """The form from lists, as it was stored; older watches stored fewer."""
-        features, header, time, units, delimiter, node = (*stored, *("", (), ",", "")[len(stored) - 2 :])[:6]
+        features, header, time, units, delimiter, node, first = (*stored, *("", (), ",", "", "")[len(stored) - 2 :])[:7]
         pairs = tuple((name, unit) for name, unit in units)
-        return cls(tuple(features), tuple(header), str(time), pairs, str(delimiter), str(node))
+        return cls(tuple(features), tuple(header), str(time), pairs, str(delimiter), str(node), str(first))
 
 
 class Reader:
@@ -96,6 +100,7 @@ class Reader:
         self._units: dict[str, str] = {}
         self.delimiter, self.keep_codes = ",", keep_codes
         self._others: list[tuple[str, ...]] = []  # headers that came later
+        self._first = ""  # see `LineFormat.first`
 
     def samples(self, lines: Iterable[tuple[bytes, str]]) -> list[Sample]:
         """The samples in lines, each with a node name to use if it has none; a bad line is counted, said and
@@ -174,13 +179,14 @@ class Reader:
         if not self._settled:
             return None
         node = self.node if self.node != NODE else ""
-        return LineFormat(self.features, self.header, self.time, tuple(self._units.items()), self.delimiter, node)
+        units = tuple(self._units.items())
+        return LineFormat(self.features, self.header, self.time, units, self.delimiter, node, self._first)
 
     def go_on(self, form: LineFormat) -> None:
         """Continue with a feed that was read before."""
         self.features, self.header, self.json = form.features, form.header, not form.header
         self.time, self._settled, self._units = self.time or form.time, True, dict(form.units)
-        self.delimiter, self.node = form.delimiter, form.node or self.node
+        self.delimiter, self.node, self._first = form.delimiter, form.node or self.node, form.first
 
     def _take_header(self, text: str) -> None:
         self.delimiter = max(DELIMITERS, key=text.count)  # the first of equals: a comma
@@ -227,12 +233,28 @@ class Reader:
         """The time of a sample; a date and a time of day, or year, month, day and hour, are joined as in a file."""
         names = self.time.split(JOIN)
         if len(names) == 1:
-            return said(record.get(self.time))
+            time = said(record.get(self.time))
+            return self._dated(time.strip()) if isinstance(time, str) else time
         parts = [str(record.get(name, "")).strip() for name in names]
         if len(names) == 2:
-            return f"{parts[0]} {of_24_hours(parts[1]).replace('.', ':')}"
+            return self._dated(f"{parts[0]} {of_24_hours(parts[1]).replace('.', ':')}")
         numbers = [int(part) if part.isdecimal() else -1 for part in [*parts, "0", "0", "0"][:6]]
         return "{:04d}-{:02d}-{:02d} {:02d}:{:02d}:{:02d}".format(*numbers)
+
+    def _dated(self, time: str) -> str:
+        """A time as it was, or with its date as year, month, day where an earlier line told what 03/04/2024 is: one
+        line cannot tell, and read in another way than its neighbours it would be old, and skipped."""
+        date = DATE.match(time)
+        if date is None:
+            return time
+        a, b = int(date[1]), int(date[3])
+        if not self._first and (a > 12) != (b > 12):
+            self._first = "day" if a > 12 else "month"
+        if not self._first or (self._first == "day" and of_24_hours(time) == time):
+            return time  # `order` takes the day as first
+        day, month = (a, b) if self._first == "day" else (b, a)
+        clock = of_24_hours(time[date.end() :].strip())
+        return f"{date[4]}-{month:02}-{day:02}" + (f" {clock.zfill(len(clock) + (clock[1:2] == ':'))}" if clock else "")
 
     def _note_units(self, given: object) -> None:
         """Store the units that come with a sample, such as {"celsius": "°C"}."""
@@ -268,7 +290,7 @@ class Reader:
         if len(parts) >= NEEDED and all(self._number(record[name]) is not None for name in parts):
             return JOIN.join(parts)
         ways = (
-            (name for name in dates if order(said(record[name])) is not None),
+            (name for name in dates if order(of_24_hours(str(record[name]).strip())) is not None),
             (name for name in free if is_time_name(name)),
             (name for name in free if self._may_be_time(name, record[name])),
         )

@@ -16,7 +16,7 @@ from watching import PIPE, begun, messages
 from icvi_jax.cli import main
 from icvi_jax.tables import read, read_fleet
 from icvi_jax.tables.clock import believed_rows
-from icvi_jax.watch.json_and_csv import Reader
+from icvi_jax.watch.json_and_csv import LineFormat, Reader
 from icvi_jax.watch.sample import order
 from icvi_jax.watch.shard import Shard
 
@@ -117,6 +117,25 @@ def test_times_in_several_columns_are_one_time_live(tmp_path, head, line, name):
     assert again.read(rows[5]) == samples[5]
     (tmp_path / "in.csv").write_text("\n".join([head, *rows]))
     assert [str(t)[:19] for t in read(tmp_path / "in.csv").times] == [d.isoformat() for d in moments]
+
+
+@pytest.mark.parametrize(
+    "form", ["%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M %p", "%d/%m/%Y %H:%M", "%d/%m/%Y %I:%M %p", "%d-%m-%Y %I:%M%p"]
+)
+@pytest.mark.parametrize("stops", [0, 60])
+def test_the_first_of_a_month_is_not_old(form, stops):
+    """After 03/30 or 30/03 it is known which is the month, also after a restart."""
+    moments = [datetime(2024, 3, 30) + timedelta(hours=n) for n in range(144)]
+    shard, reader = Shard(PIPE, ["v"]), Reader()
+    for n, moment in enumerate(moments):
+        if n == stops and n:
+            again = Reader()
+            again.go_on(LineFormat.of(json.loads(json.dumps(reader.form))))
+            reader = again
+        shard.take(reader.samples([(json.dumps({"when": moment.strftime(form), "v": n % 7 + 0.5}).encode(), "")]))
+    assert (shard.samples, shard.old, reader.bad) == (144, 0, 0)
+    line = json.dumps({"when": datetime(2024, 4, 5, 9, 30).strftime(form), "v": 1})
+    assert order(reader.read(line).time) == int(datetime(2024, 4, 5, 9, 30, tzinfo=UTC).timestamp()) * 10**6
 
 
 def test_one_wrong_clock_does_not_silence_a_node(capsys):
